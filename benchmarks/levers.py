@@ -17,7 +17,7 @@ import numpy as np
 import oar
 from benchmarks.rows import Effort, Row
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete.greedy import Effort as Trying
 from oar.solvers.discrete.greedy import LeverSearch
 from oar.solvers.discrete.ground import EMPTY, LEAVE, CentroidGround, Changes, Ground, OpenChanges, RefittedGround

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from oar.plans.cards.file import as_json
-from oar.report.member.page import member_page
+from oar.report.member_page import member_page
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 

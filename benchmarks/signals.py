@@ -30,7 +30,7 @@ from oar.models.autodiff.training import AutodiffTraining
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.linear.losses import LinearSVM, Ridge, SoftmaxRegression
 from oar.models.linear.training import LinearTraining
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.signals import (
     Alternating,
     GradientMatching,
@@ -43,8 +43,7 @@ from oar.signals import (
     Unrolled,
     refit,
 )
-from oar.solvers.descent.descent import DescentSettings, descend
-from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.descent.descent import DescentSettings, SingleRefit, descend
 from oar.solvers.feasible.sets import FeasibleBalls
 
 Array = NDArray[np.float64]

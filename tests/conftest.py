@@ -1,5 +1,7 @@
 """Shared fixtures. Problems that tests draw at random live in `support`."""
 
+import functools
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import typer.main
 from support.browser import Visit, started_chromium, visits
 
 from oar.solvers import EFFORTS, default_effort
@@ -21,14 +24,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Rooms whose tests do not ask how good the best of many local optima is. `solvers` and the tests of pages do.
-FEW_RESTARTS = {"actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies"}
-FEW_PLANS = {
-    "campaigns",
-    "cli",
-    "plans",
-    "report",
-}  # rooms that write reports; how few suffice is for `questions` to ask
+FEW_RESTARTS = ("actions", "cli", "models", "people", "plans", "questions", "report", "signals", "studies")
+FEW_PLANS = ("campaigns", "cli", "plans", "report")  # these write reports; how few suffice is for `questions` to ask
 TESTS = Path(__file__).resolve().parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep what collecting makes, some millions of objects that all stay, out of every later garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,10 +47,17 @@ def little_effort(request: pytest.FixtureRequest) -> Iterator[None]:
     Where a solver is left to choose, it restarts twice, not up to 24 times; every kind of start is tried. Where a
     report says how few suffice, it makes three plans for fewer, not up to 40; `questions` asks that.
     """
-    room = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
-    usual = EFFORTS["normal"]
-    few = {"most_restarts": 2} if room in FEW_RESTARTS else {}
-    with default_effort(replace(usual, **few, plans=3 if room in FEW_PLANS else usual.plans)):
+    place = request.path.relative_to(TESTS) if request.path.is_relative_to(TESTS) else Path()
+    little: dict[str, Any] = {"most_restarts": 2} if any(map(place.is_relative_to, FEW_RESTARTS)) else {}
+    little |= {"plans": 3} if any(map(place.is_relative_to, FEW_PLANS)) else {}
+    with default_effort(replace(EFFORTS["normal"], **little)):
+        yield
+
+
+@pytest.fixture(scope="module")
+def least_effort(little_effort: None) -> Iterator[None]:
+    """Let solvers try as little as they can, for tests of what is read and said whatever the plan."""
+    with default_effort(replace(EFFORTS["quick"], plans=1)):
         yield
 
 
@@ -49,7 +65,15 @@ def little_effort(request: pytest.FixtureRequest) -> Iterator[None]:
 def no_lines_while_waiting() -> Iterator[None]:
     """Let commands that take long say nothing in between, so that what they say does not depend on the machine."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oar.cli.stages.EVERY", 3_600.0)
+        patch.setattr("oar.cli.terminal.EVERY", 3_600.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_made_once() -> Iterator[None]:
+    """Have Typer's runner put the command together once, as a process of its own does, and not for every run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
 
 

@@ -24,6 +24,7 @@ def text_of(node: ast.expr) -> str:
     return "" if not isinstance(node, ast.BinOp) else text_of(node.left) + text_of(node.right)
 
 
+@pytest.fixture(scope="module")
 def raised() -> list[tuple[str, str, str]]:
     """Return (place, exception, message) of everything that is raised by name, the command's own words left out."""
     found = []
@@ -35,23 +36,20 @@ def raised() -> list[tuple[str, str, str]]:
     return [one for one in found if not one[0].startswith("cli/")]
 
 
-RAISED = raised()
-
-
-def test_a_value_that_is_wrong_by_itself_is_a_data_error():
-    found = [one for one in RAISED if one[1] in ("DataError", "OptionError") and WRONG_BY_ITSELF.search(one[2])]
+def test_a_value_that_is_wrong_by_itself_is_a_data_error(raised):
+    found = [one for one in raised if one[1] in ("DataError", "OptionError") and WRONG_BY_ITSELF.search(one[2])]
     assert len(found) > 100
     assert [one for one in found if one[1] != "DataError"] == []
 
 
-def test_a_package_that_is_not_installed_is_an_option_error():
-    found = [one for one in RAISED if NOT_INSTALLED.search(one[2])]
+def test_a_package_that_is_not_installed_is_an_option_error(raised):
+    found = [one for one in raised if NOT_INSTALLED.search(one[2])]
     assert len(found) >= 6
     assert [one for one in found if one[1] != "OptionError"] == []
 
 
-def test_what_is_said_of_an_argument_is_said_by_an_error_of_ours():
-    found = [one for one in RAISED if re.search(r"^\w*: (must be|is for|needs) ", one[2])]
+def test_what_is_said_of_an_argument_is_said_by_an_error_of_ours(raised):
+    found = [one for one in raised if re.search(r"^\w*: (must be|is for|needs) ", one[2])]
     assert len(found) > 300
     assert [one for one in found if hasattr(builtins, one[1])] == []
 

@@ -5,8 +5,8 @@ import stat
 import threading
 
 import pytest
+from support.disks import onto_a_full_disk
 
-from oar import files
 from oar.errors import StorageError
 from oar.files import replace_atomically, unfinished_name
 
@@ -74,18 +74,14 @@ def test_what_a_killed_run_left_is_removed_and_what_is_somebody_elses_is_not(tmp
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("length", [10, 1 << 20])
-def test_on_a_full_disk_the_older_file_stays(tmp_path, monkeypatch, length):
+def test_on_a_full_disk_the_older_file_stays(tmp_path, length):
+    def written():
+        with replace_atomically(tmp_path / "file") as file:
+            onto_a_full_disk(file)
+            file.write(b"x" * length)
+
     write(tmp_path / "file", b"old")
-    made = files._neighbour
-
-    def full(path, mode):
-        descriptor, temporary = made(path, mode)
-        os.close(descriptor)
-        return os.open("/dev/full", os.O_WRONLY), temporary
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "_neighbour", full)
-        with pytest.raises(StorageError, match="No space left"):
-            write(tmp_path / "file", b"x" * length)
+    with pytest.raises(StorageError, match="No space left"):
+        written()
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]

@@ -78,6 +78,14 @@ def test_an_import_of_an_old_name_warns_too():
     assert {one.filename for one in warned} == {__file__}
 
 
+@pytest.mark.parametrize("name", oar._FORMER_MODULES)
+def test_old_modules_are_found_with_a_warning_that_names_the_new_one(name):
+    new = oar._FORMER_MODULES[name]
+    with pytest.warns(DeprecationWarning, match=rf"oar\.{name} is {new} now") as warned:
+        assert getattr(oar, name) is import_module(new)
+    assert warned[0].filename == __file__
+
+
 def test_the_former_name_of_a_rollout_warns():
     with pytest.warns(DeprecationWarning, match=r"oar\.online\.Walk is oar\.online\.Rollout now"):
         assert oar.online.Walk is oar.online.Rollout

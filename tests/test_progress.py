@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oar
-from oar.cli.stages import stages
+from oar.cli.terminal import stages
 from oar.models import SoftmaxRegression
 from oar.progress import step_line
 
@@ -59,7 +59,7 @@ def test_a_listener_of_ones_own_hears_every_step(verb, capsys):
 
 
 def test_a_long_command_says_on_stderr_what_it_does_where_that_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("oar.cli.stages.EVERY", 0.05)
+    monkeypatch.setattr("oar.cli.terminal.EVERY", 0.05)
     with stages() as stage:
         stage("how many?")
         time.sleep(0.3)
@@ -68,7 +68,7 @@ def test_a_long_command_says_on_stderr_what_it_does_where_that_is_no_terminal(mo
     lines = err.splitlines()
     assert 1 <= len(lines) <= 6
     assert all(re.fullmatch(r"how many\? … \(\d+ s\)", line) for line in lines)
-    monkeypatch.setattr("oar.cli.stages.EVERY", 60.0)
+    monkeypatch.setattr("oar.cli.terminal.EVERY", 60.0)
     with stages() as stage:
         stage("reading")
     assert capsys.readouterr() == ("", "")

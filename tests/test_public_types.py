@@ -4,6 +4,9 @@ import ast
 import inspect
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import oar
 
@@ -62,6 +65,13 @@ def alternative(node: ast.FunctionDef) -> bool:
     return bool(decorated) and not node.name.startswith("_")
 
 
+def written(value: Any) -> Any:
+    """Return the source of a class or a function."""
+    tree = ast.parse(Path(sys.modules[value.__module__].__file__).read_text(encoding="utf-8"))
+    return next(one for one in tree.body[::-1] if getattr(one, "name", None) == value.__name__)
+
+
+@pytest.fixture(scope="module")
 def parameters() -> dict[str, str]:
     """Return every public parameter, as Class.method.parameter, with its annotation."""
     found: dict[str, str] = {}
@@ -70,26 +80,23 @@ def parameters() -> dict[str, str]:
     }.values():
         if not (inspect.isclass(value) or inspect.isfunction(value)) or not value.__module__.startswith("oar"):
             continue
-        tree = ast.parse(Path(sys.modules[value.__module__].__file__).read_text(encoding="utf-8"))
-        node = next(one for one in tree.body[::-1] if getattr(one, "name", None) == value.__name__)
+        node = written(value)
         ways = {value.__name__: made(node) if isinstance(node, ast.ClassDef) else taken(node)}
-        for one in node.body if isinstance(node, ast.ClassDef) else []:
+        ours = [one for one in getattr(value, "__mro__", ()) if one.__module__.startswith("oar")]
+        for one in [one for kind in ours[::-1] for one in written(kind).body]:  # those of its bases, too
             if isinstance(one, ast.FunctionDef) and alternative(one):
                 ways[f"{value.__name__}.{one.name}"] = taken(one)
         found |= {f"{way}.{name}": annotation for way, each in ways.items() for name, annotation in each}
     return found
 
 
-PARAMETERS = parameters()
+def test_every_public_parameter_has_a_type(parameters):
+    assert len(parameters) > 600
+    assert [name for name, annotation in parameters.items() if not annotation] == []
 
 
-def test_every_public_parameter_has_a_type():
-    assert len(PARAMETERS) > 600
-    assert [name for name, annotation in PARAMETERS.items() if not annotation] == []
-
-
-def test_any_stands_only_where_it_is_true():
-    bare = {name for name, annotation in PARAMETERS.items() if annotation in ("Any", "Any | None")}
+def test_any_stands_only_where_it_is_true(parameters):
+    bare = {name for name, annotation in parameters.items() if annotation in ("Any", "Any | None")}
     assert bare - set(ALLOWED) == set()
     assert set(ALLOWED) - bare == set()  # whoever finds a type for one takes it off the list
 

@@ -38,9 +38,9 @@ def _made_with(facts: dict[str, Any], problems: list[Problem]) -> str:
     judge = machine["versions"]
     load = f"load {machine['load']:.1f} at the start, {facts['load_at_the_end']:.1f} at the end"
     return (
-        f"Made by `{facts['command']}` in {facts['seconds'] / 60:.0f} minutes, with {facts['allowed']:g} seconds for "
-        f"each contender (twice that from 300,000 people on; another number where a command says so), on "
-        f"{machine['cpus']} cores ({machine['processor']}; {load}). "
+        f"Made by `{facts['command']}` in {facts['seconds'] / 60:.0f} minutes, with a time limit of "
+        f"{facts['allowed']:g} seconds for each contender (twice that from 300,000 people on, unless a command "
+        f"sets another number), on {machine['cpus']} cores ({machine['processor']}; {load}). "
         f"Referee: scikit-learn {judge['scikit-learn']}, NumPy {judge['numpy']}, scipy {judge['scipy']}.\n\n"
         f"| contender | versions |\n| --- | --- |\n{versions}"
     )

@@ -23,7 +23,7 @@ class Problem:
     Attributes:
         name: of the problem. title: what it is called in print.
         people: how many there are.
-        clean: the goal loss where nobody moves.
+        clean: the goal loss without moves.
         runs: one for each contender.
         skipped: why nobody ran; "" where they did.
     """
@@ -102,7 +102,7 @@ def as_markdown(problems: list[Problem]) -> str:
         lines = [HEADINGS, ("---", *["---:"] * 6, "---", "---")]
         lines += [cells(problem, run) for run in problem.ranked()]
         rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        about = f"{problem.people:,} people; where nobody moves, the goal loss is {problem.clean:.6f}."
+        about = f"{problem.people:,} people; without moves the goal loss is {problem.clean:.6f}."
         parts.append(f"### {problem.title}\n\n{about}\n\n{rows}\n")
     return "\n".join(parts)
 
@@ -111,7 +111,7 @@ def as_rich(problem: Problem) -> Any:
     """Return one problem's table for a terminal."""
     from rich.table import Table
 
-    table = Table(title=f"{problem.title}: {problem.people:,} people, {problem.clean:.6f} where nobody moves")
+    table = Table(title=f"{problem.title}: {problem.people:,} people, {problem.clean:.6f} without moves")
     for place, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if 0 < place < 7 else "left")
     for run in problem.ranked():

@@ -1,10 +1,9 @@
 """Online algorithmic recourse by collective action.
 
-A group of people whose data a model is trained on each make a small, bounded change; the operator retrains; the
-new model gives somebody the prediction that they want. `oar` computes who should change what, certifies it, and
-audits it by really retraining.
+Data subjects each make a small, bounded change to their data; the operator retrains the model on them; the new model
+predicts what the query subject wants. `oar` computes who should change what, certifies it, and audits it by retraining.
 
-The names below are all that most users need. What comes back is in `oar.results`, further questions in
+The names below are all that most users need. The types of results are in `oar.results`, further questions in
 `oar.questions`, rounds and update rules in `oar.online`, exceptions in `oar.errors`.
 """
 
@@ -15,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from oar.interrupts import end_at_once
+from oar.progress import end_at_once
 from oar.version import __version__
 
 end_at_once()  # before anything is imported that takes long
@@ -139,6 +138,12 @@ _MOVED = {
     "oar.questions": ("Power", "alternatives", "collateral", "credit", "leverage")
     + ("power", "private_card", "transfer", "worth"),
 }
+# Modules that stood at the top before, by what they are now.
+_FORMER_MODULES = {
+    "advice": "oar.questions.cheapest_change",
+    "black_boxes": "oar.solvers.black_box",
+    "following": "oar.questions.receding_horizon",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -153,6 +158,9 @@ def __getattr__(name: str) -> Any:
     if home := _home(name, _MOVED):
         warnings.warn(f"oar.{name} is {home}.{name} now; use that name.", DeprecationWarning, stacklevel=2)
         return getattr(import_module(home), name)
+    if home := _FORMER_MODULES.get(name):
+        warnings.warn(f"oar.{name} is {home} now; use that name.", DeprecationWarning, stacklevel=2)
+        return import_module(home)
     if name.startswith("_") or not name.isidentifier() or find_spec(f"oar.{name}") is None:
         raise AttributeError(f"module 'oar' has no attribute {name!r}")
     return import_module(f"oar.{name}")

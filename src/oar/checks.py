@@ -1,26 +1,38 @@
-"""Arguments: what kind of value each must be, asked in one place and refused in one wording."""
+"""Arguments: what kind of value each must be, which names are known, what must be installed, in one wording."""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Mapping
+import difflib
+import functools
+import importlib.util
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 
 Kind = TypeVar("Kind")
-FLAGS = bool | np.bool_
+Made = TypeVar("Made", bound=Callable[..., Any])
+NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
+FLAGS = (bool, np.bool_)
+WHOLE = (int, np.integer)
+NUMBERS = (*WHOLE, float, np.floating)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Report whether a value is a number, Python's or NumPy's; True and False are none.
 
+    Nor are exact fractions (`fractions.Fraction`, `decimal.Decimal`), which arrays would hold as objects: float(x) of
+    one is a number.
+
     >>> [is_number(value) for value in (1, 0.5, True, "1", None)]
     [True, True, False, False, False]
     """
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -29,7 +41,7 @@ def is_whole(value: Any) -> TypeGuard[int]:
     >>> [is_whole(value) for value in (1, 1.0, True)]
     [True, False, False]
     """
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return isinstance(value, WHOLE) and not isinstance(value, bool)
 
 
 def is_flag(value: Any) -> TypeGuard[bool]:
@@ -67,6 +79,33 @@ def check_whole(argument: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def check_not_negative(argument: str, value: Any) -> None:
+    """Refuse anything but a finite number of at least 0.
+
+    >>> check_not_negative("l2", "0.1")
+    Traceback (most recent call last):
+    oar.errors.DataError: l2: must be a number of at least 0, got '0.1'.
+    """
+    if not is_number(value) or not (math.isfinite(value) and value >= 0):
+        raise DataError(f"{argument}: must be a number of at least 0, got {value!r}.")
+
+
+def check_seed(value: Any) -> None:
+    """Refuse anything but a whole number of at least 0."""
+    check_whole("seed", value, 0)
+
+
+def check_flag(argument: str, value: Any) -> None:
+    """Refuse anything but True or False.
+
+    >>> check_flag("penalise_intercept", "no")
+    Traceback (most recent call last):
+    oar.errors.DataError: penalise_intercept: must be True or False, got 'no'.
+    """
+    if not is_flag(value):
+        raise DataError(f"{argument}: must be True or False, got {value!r}.")
+
+
 def check_kind(argument: str, value: Any, kind: type[Kind], called: str) -> Kind:
     """Return a value of a class; raise unless it is one, with what the class is called.
 
@@ -77,3 +116,63 @@ def check_kind(argument: str, value: Any, kind: type[Kind], called: str) -> Kind
     if not isinstance(value, kind):
         raise DataError(f"{argument}: must be {called}, got an object of type {type(value).__name__}.")
     return value
+
+
+def need_jax(name: str) -> None:
+    """Raise, with what to install, where JAX is not there."""
+    # It is looked for, not imported: many a plan for a linear model never calls it.
+    there = sys.modules["jax"] is not None if "jax" in sys.modules else importlib.util.find_spec("jax") is not None
+    if not there:
+        raise OptionError(f"model: {name} needs JAX, which is not installed; pip install 'oar-recourse[jax]'.")
+
+
+def choose(argument: str, got: object, known: Iterable[str]) -> str:
+    """Return `got` if it is one of the `known` names; otherwise raise, with the nearest name.
+
+    >>> choose("solver", "exakt", ["exact", "paper"])
+    Traceback (most recent call last):
+    ...
+    oar.errors.OptionError: solver: must be one of 'exact', 'paper', got 'exakt'. Did you mean 'exact'?
+    """
+    names = list(known)
+    if isinstance(got, str) and got in names:
+        return got
+    listing = ", ".join(repr(name) for name in names)
+    near = difflib.get_close_matches(str(got), names, n=1, cutoff=NEAR)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")
+
+
+def with_near_names(made: Made) -> Made:
+    """Have a class or a function refuse arguments that it does not know, with those that it does, by an error of ours.
+
+    >>> @with_near_names
+    ... class Point:
+    ...     def __init__(self, height: float = 0.0) -> None: ...
+    >>> Point(hieght=1.0)
+    Traceback (most recent call last):
+    ...
+    oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
+    """
+    called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+    name = made.__name__
+    known = list(inspect.signature(called).parameters)[isinstance(made, type) :]  # less self
+
+    @functools.wraps(called)
+    def checked(*values: Any, **settings: Any) -> Any:
+        for setting in settings:
+            if not known:
+                raise OptionError(f"{name}: takes no options, got {setting!r}; leave it out.")
+            choose(name, setting, known)
+        return called(*values, **settings)
+
+    if not isinstance(made, type):
+        return checked  # type: ignore[return-value]
+    made.__init__ = checked  # type: ignore[misc]
+    return made
+
+
+def check_text(argument: str, value: object, instead: str = "correct it") -> None:
+    """Refuse a text with half a character (a lone surrogate), which no file and no terminal can hold."""
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError(f"{argument}: must be Unicode, got half a character in {value!r}; {instead}.")

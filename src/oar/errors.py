@@ -17,12 +17,8 @@ Every message follows one grammar: the argument's name, what it must be, what wa
 
 from __future__ import annotations
 
-import difflib
-import functools
-import inspect
-from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 __all__ = [
     "DataError",
@@ -33,9 +29,6 @@ __all__ = [
     "OptionError",
     "StorageError",
 ]
-
-Made = TypeVar("Made", bound=Callable[..., Any])
-NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
 
 
 class OARError(Exception):
@@ -76,7 +69,7 @@ class EngineError(OARError, RuntimeError):
 
 
 class Status(StrEnum):
-    """How a result stands. `status.advice` says what it means and what to do next.
+    """The status of a result. `status.advice` says what it means and what to do next.
 
     >>> Status.ACHIEVED
     <Status.ACHIEVED: 'achieved'>
@@ -127,55 +120,3 @@ class Status(StrEnum):
         "refused",
         "The audit found moves that break a limit, so nothing is claimed. Please report this as a bug.",
     )
-
-
-def choose(argument: str, got: object, known: Iterable[str]) -> str:
-    """Return `got` if it is one of the `known` names; otherwise raise, with the nearest name.
-
-    >>> choose("solver", "exakt", ["exact", "paper"])
-    Traceback (most recent call last):
-    ...
-    oar.errors.OptionError: solver: must be one of 'exact', 'paper', got 'exakt'. Did you mean 'exact'?
-    """
-    names = list(known)
-    if isinstance(got, str) and got in names:
-        return got
-    listing = ", ".join(repr(name) for name in names)
-    near = difflib.get_close_matches(str(got), names, n=1, cutoff=NEAR)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise OptionError(f"{argument}: must be one of {listing}, got {got!r}.{hint}")
-
-
-def with_near_names(made: Made) -> Made:
-    """Have a class or a function refuse arguments that it does not know, with those that it does, by an error of ours.
-
-    >>> @with_near_names
-    ... class Point:
-    ...     def __init__(self, height: float = 0.0) -> None: ...
-    >>> Point(hieght=1.0)
-    Traceback (most recent call last):
-    ...
-    oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
-    """
-    called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
-    name = made.__name__
-    known = list(inspect.signature(called).parameters)[isinstance(made, type) :]  # less self
-
-    @functools.wraps(called)
-    def checked(*values: Any, **settings: Any) -> Any:
-        for setting in settings:
-            if not known:
-                raise OptionError(f"{name}: takes no options, got {setting!r}; leave it out.")
-            choose(name, setting, known)
-        return called(*values, **settings)
-
-    if not isinstance(made, type):
-        return checked  # type: ignore[return-value]
-    made.__init__ = checked  # type: ignore[misc]
-    return made
-
-
-def check_text(argument: str, value: object, instead: str = "correct it") -> None:
-    """Refuse a text with half a character (a lone surrogate), which no file and no terminal can hold."""
-    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError(f"{argument}: must be Unicode, got half a character in {value!r}; {instead}.")

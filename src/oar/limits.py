@@ -1,4 +1,4 @@
-"""LIMITS OF COLUMNS: what may be done to a table's columns, and other tools' words for it."""
+"""Limits of columns: how a table's columns may change, and importers for the limits of other tools."""
 
 from oar.actions.limits.importers import from_actionable_recourse, from_dice
 from oar.actions.limits.limit import Limit, Limits

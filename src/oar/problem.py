@@ -1,11 +1,11 @@
-"""WHAT IS ASKED: a query with a goal, put to a population, a model and an action."""
+"""Statement of a problem: a query with a goal, a population, a model and an action."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,39 +18,41 @@ from oar.actions.own_action import Action, with_changes
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.estimators.black_box.box import BlackBox
+from oar.checks import choose, is_number, with_near_names
+from oar.errors import DataError, OptionError
+from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
 from oar.estimators.twin import Twin
 from oar.goals import Aimed, Between, ClassWish, GoalText, ValueWish, Wish, wish_words
 from oar.goals.keep import Anchors, Keep, SideEffectLimits
 from oar.goals.reading import QueryPoints, read_points, read_wishes
 from oar.goals.wishes import KINDS, Aggregate, mean
-from oar.models import Differentiable, Scaled, TestTimeBatchNorm
+from oar.models import Differentiable
 from oar.people import Population
 from oar.people.tables.scales import drowning
 from oar.typing import ActionLike, Goal, ModelLike, QueryFeatures
+
+OF_PEOPLE = ("asked", "allowance", "limits")  # what a problem has read of people, action and query, whatever the model
 
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The query subject, or several: features, and the prediction that is wanted.
+    """The query subject, or several: features, and the goal, which is the desired prediction.
 
     Args:
         features: (d,) numbers; a Series, a dict or a one-row frame is matched to the columns by name. Several people
             are (q, d) numbers, a frame of q rows, a list of Series or dicts, or `oar.Members` of the population.
-        goal: the label that the model should predict; a set of labels of which any will do; or `oar.AnyBut` the ones
-            that will not. For models that predict values: a value (with `within`), or a range, `oar.Between`. Several
-            people may have a list of goals, one for each.
+        goal: the label that the model should predict; a set of labels, any of which will do; or `oar.AnyBut`. For
+            models that predict values: a value (with `within`), or a range, `oar.Between`. Several people may have a
+            list of goals, one for each.
         budget: how far the query itself may move (for `individual` and `joint`); None means the
             members' common budget.
-        within: for models that predict values: how near to the goal counts as reaching it.
-        probability: how probable the goal must be to count as reached; None where being predicted is enough.
-        several: what is lowered for several people: the "mean" of their losses, the "worst", or the "share" that does
-            not get its goal.
-        share: of several people, how many must get their goal for a success; None means all.
+        within: for models that predict values: the tolerance within which the goal is reached.
+        probability: the least probability of the goal; None where a prediction of the goal suffices.
+        several: the objective for several people: the "mean" of their losses, the "worst", or the "share" that does not
+            reach its goal.
+        share: the share of several people who must reach their goal for a success; None means all.
     """
 
     features: Any
@@ -91,11 +93,10 @@ class Query:
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Everything that a solver needs; checked when it is made.
+    """People, model, query and action: everything that a solver needs, checked when it is made.
 
     The action is a Perturb, a Relabel or a Withhold, or a list of them, each at most once; or one of your own, an
-    `oar.actions.Action`. `keep`, an `oar.Keep`,
-    limits what a plan may do to others.
+    `oar.actions.Action`. `keep`, an `oar.Keep`, limits a plan's side effects.
 
     >>> from oar.models import NearestCentroid
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
@@ -108,6 +109,9 @@ class Problem:
     query: Query
     action: Any
     keep: Keep | None = None
+
+    over_rounds: ClassVar[bool] = False
+    """Whether the model is retrained more than once, as people arrive: an `oar.OnlineProblem`."""
 
     if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
 
@@ -130,13 +134,11 @@ class Problem:
                 f"action: of one's own ({self.own_action.name!r}) is for plain features in memory, got {got}; use an "
                 "oar.Perturb(…)."
             )
-        if isinstance(self.model, TestTimeBatchNorm):  # which knows its classes itself: nobody needs a label
-            object.__setattr__(self, "people", self.model.batch(self.people))
+        object.__setattr__(self, "people", self.model.prepared(self.people))
         if self.keep is not None and not isinstance(self.keep, Keep):
             raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
-        _ = self.wishes, self.allowance, self.levers, self.limits, self.kept
-        if isinstance(self.model, TestTimeBatchNorm):
-            self.model.check_question(self.asked.among is not None, self.levers is not None)
+        _ = self.wishes, self.allowance, self.levers, self.best, self.limits, self.kept
+        self.model.check_question(self.asked.among is not None, self.levers is not None)
         if not self.several:
             for name, usual in (("several", "mean"), ("share", None)):
                 if getattr(self.query, name) != usual:
@@ -149,24 +151,23 @@ class Problem:
 
     @cached_property
     def asked(self) -> QueryPoints:
-        """Who asks: one person, several, or members."""
+        """The query subjects: one person, several, or members."""
         return read_points(self.people, self.query.features)
 
     @cached_property
     def wishes(self) -> tuple[Wish, ...]:
-        """What each of them wants."""
+        """The goal of each of them."""
         return read_wishes(self.people, self.model, self.query, self.asked)
 
     @cached_property
     def wanted_codes(self) -> list[int]:
-        """Codes of the classes that anybody who asks wants: to be predicted one of them is what others can lose."""
+        """Codes of the classes that any query has as its goal: the predictions that others can lose."""
         return sorted({code for wish in self.wishes for code in wish.codes})  # type: ignore[union-attr]
 
     @cached_property
     def caution(self) -> str:
-        """A sentence where one column's scale drowns the others, of plain features that nothing scales; else ""."""
-        scales = isinstance(self.model, Scaled | BlackBox | TestTimeBatchNorm) or getattr(self.model, "front", None)
-        if self.people.streamed or self.limits is not None or scales:
+        """A warning where one column's scale dominates the others, for plain features without a scaler; else ""."""
+        if self.people.streamed or self.limits is not None or self.model.scales_itself:
             return ""
         found = drowning(self.people)
         if found is None:
@@ -180,22 +181,22 @@ class Problem:
 
     @property
     def several(self) -> bool:
-        """Whether several people are asked about, or members, who move with their data."""
+        """Whether there are several queries, or members, who move with their data."""
         return not self.asked.single
 
     @cached_property
     def plain(self) -> bool:
-        """Whether one person wants one label, or a value, as exact solutions and proofs suppose."""
+        """Whether there is one query with one label or value as its goal, as exact solutions and proofs require."""
         return not self.several and self.wishes[0].plain
 
     @property
     def undecided(self) -> bool:
-        """Whether one person wants any of several classes to be predicted: plans may be for either."""
+        """Whether one query's goal is any of several classes: plans may be for each of them."""
         return not self.several and not self.plain and not self.regresses and self.query.probability is None
 
     @property
     def within(self) -> float:
-        """How near to the goal's value is enough, where one person wants one value."""
+        """The tolerance of the goal's value, where there is one query with one value."""
         if self.query.within is not None:
             return self.query.within
         wish = self.wishes[0]
@@ -205,12 +206,12 @@ class Problem:
 
     @property
     def enough(self) -> float:
-        """The share of those who ask that must get their goal."""
+        """The share of the query subjects who must reach their goal."""
         return 1.0 if self.query.share is None else self.query.share
 
     @cached_property
     def goal(self) -> int:
-        """The goal's class code, where one person wants one label."""
+        """The goal's class code, where there is one query with one label."""
         wish = self.wishes[0]
         assert isinstance(wish, ClassWish)
         assert self.plain
@@ -248,41 +249,34 @@ class Problem:
         return self.wishes[0].target
 
     def combined(self, losses: NDArray[np.float64], reached: NDArray[np.bool_]) -> tuple[float, bool]:
-        """Return what is lowered, from each query's loss (q,), and whether as many reach their goals as must."""
+        """Return the objective, from each query's loss (q,), and whether enough of them reach their goals."""
         share = float(np.mean(reached))
         loss = {"mean": losses.mean(), "worst": losses.max(), "share": 1.0 - share}[self.query.several]
         return float(loss) if np.isfinite(losses).all() else np.nan, bool(share >= self.enough - np.finfo(float).eps)
 
     @property
     def query_features(self) -> NDArray[np.float64]:
-        """The query's features, in the order of the population's columns; raises where several people ask."""
+        """The query's features, in the order of the population's columns; raises for several queries."""
         if self.several:
             raise OptionError(f"query: must be one person here, got {self._who_ask}")
         return self.first_query
 
     @property
     def first_query(self) -> NDArray[np.float64]:
-        """The features of who asks first."""
+        """The features of the first query."""
         return self.asked.points[0]
 
     @cached_property
     def kept(self) -> SideEffectLimits | None:
-        """What a plan must not do to others, with the people by whom that is judged; None where there is no limit."""
+        """The limits on side effects, with the people on whom they are measured; None where there are none."""
         return None if self.keep is None else self.keep.resolved(self.people, self.regresses)
 
     def training(self, together: Aggregate | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
         """Bind the model to the people, and to what the queries want.
 
-        Several queries' losses become one by `together`; None means by their mean. Of several classes that will do,
-        `by` is the code of the one that is to be predicted; None means whichever is nearest to it. Of `anchors` the
-        mean loss is added.
+        `together` combines the losses of several queries; None means their mean. If any of several classes will do,
+        `by` is the code of the one to be predicted; None means the nearest. The mean loss of `anchors` is added.
         """
-        if isinstance(self.model, BlackBox):
-            raise OptionError(
-                f"model: must be one that can be differentiated here, got {self.model.name}, which can only be trained "
-                "and asked; oar.collective plans for it, and for this use a model of oar.models."
-            )
-        assert isinstance(self.model, Differentiable)
         training = self.model.training(self.people)
         if self.plain and anchors is None:
             return training
@@ -292,10 +286,9 @@ class Problem:
 
     @cached_property
     def allowance(self) -> Allowance:
-        """What each member may do; of an action of one's own, the balls that hold everybody's set.
+        """The feasible moves of each member; for a user-defined action, the balls that contain everybody's set.
 
-        Those whose data weigh nothing are told to stay, because they would move in vain; and so are members who ask as
-        they are.
+        People of zero weight do not move, because that would have no effect; nor do members who are queries and stay.
         """
         allowance = (self.own_action or part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
         weights = self.people.weights
@@ -306,6 +299,16 @@ class Problem:
             return allowance
         return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
 
+    @cached_property
+    def persons(self) -> NDArray[np.intp]:
+        """The number of the person (n,) that each row is of; over rounds a person may have several rows."""
+        return np.arange(self.people.size)
+
+    @cached_property
+    def last_rows(self) -> NDArray[np.bool_]:
+        """The mask (n,) that counts everybody once: over rounds the last row of each person."""
+        return np.ones(self.people.size, dtype=bool)
+
     @property
     def own_action(self) -> Action | None:
         """The author's own action; None where members move within balls or a table's limits."""
@@ -313,7 +316,7 @@ class Problem:
 
     @property
     def everyone_acts(self) -> bool:
-        """Whether everybody takes part, but those who ask and stay as they are."""
+        """Whether everybody takes part, except query subjects who stay."""
         mask = self.allowance.mask
         if mask is None:
             return True
@@ -324,7 +327,7 @@ class Problem:
 
     @cached_property
     def levers(self) -> Levers | None:
-        """What members may do beside moving; None where moving is all."""
+        """What members may do besides moving; None where moving is all."""
         relabel, withhold = part_of(self.action, Relabel), part_of(self.action, Withhold)
         if relabel is None and withhold is None:
             return None
@@ -333,7 +336,7 @@ class Problem:
                 f"participants: oar.Best chooses who moves where moving is all, got {self.action!r}; give a mask, or "
                 "leave the other actions out."
             )
-        if relabel is not None and self.regresses and isinstance(self.model, BlackBox):
+        if relabel is not None and self.regresses and self.model.only_asked:
             raise OptionError(
                 f"Relabel: {self.model.name} predicts values, and values of a black box's people are not changed, got "
                 f"{relabel!r}; use Perturb or Withhold, or a model of oar.models with Relabel(soft=...)."
@@ -357,11 +360,11 @@ class Problem:
             leaving = leaving and dataclasses.replace(leaving, mask=leaving.mask & others)
         return Levers(labels, leaving)
 
-    @property
+    @cached_property
     def best(self) -> Best | None:
-        """How many members are to be chosen, and among whom; None where it is settled who takes part.
+        """How many members are to be chosen, and among whom; None where the participants are fixed.
 
-        Until they are chosen, `allowance` lets all of those move whom they are chosen from.
+        Until they are chosen, `allowance` lets all candidates move.
         """
         perturb = part_of(self.action, Perturb)
         return perturb.participants if perturb is not None and isinstance(perturb.participants, Best) else None
@@ -373,26 +376,37 @@ class Problem:
 
     @property
     def only_free_moves(self) -> bool:
-        """Whether one person wants one label or value of members who move within balls, and nothing else is asked."""
-        asks_more = self.query.probability is not None or self.keep is not None
-        does_more = self.levers is not None or self.best is not None or not self.within_balls
-        return self.plain and not asks_more and not does_more
+        """Whether there is one query with one label or value, members move within balls, and nothing else is asked."""
+        return self.plain and self.query.probability is None and self.just_moves and self.within_balls
+
+    @property
+    def just_moves(self) -> bool:
+        """Whether moving is all that members do, it is settled who they are, and nobody else must be left alone."""
+        return self.levers is None and self.best is None and self.keep is None
 
     @property
     def within_balls(self) -> bool:
-        """Whether members move within balls: people are no table, and the action is not of an author's own."""
+        """Whether members move within balls: people are not a table, and the action is not user-defined."""
         return self.limits is None and self.own_action is None
 
     def only_moves(self, what: str) -> None:
-        """Raise unless moving is all that members may do; `what` cannot answer for anything else."""
+        """Raise unless moving is all that members may do; `what` supports nothing else."""
         if self.levers is not None:
             raise OptionError(
                 f"action: must be an oar.Perturb(…) alone for {what}, got {self.action!r}; "
                 "oar.collective plans other labels and strikes."
             )
 
+    def only_one_refit(self, what: str) -> None:
+        """Raise where the model is retrained round by round; `what` is asked about one refit of everybody."""
+        if self.over_rounds:
+            raise OptionError(
+                f"problem: {what} is for one refit, got one over time; plan that with oar.collective(problem), or ask "
+                "about a round of it as an oar.Problem."
+            )
+
     def only_one(self, what: str) -> None:
-        """Raise where several people are asked about; `what` is for one."""
+        """Raise where there are several queries; `what` is for one."""
         if self.several:
             raise OptionError(f"query: must be one person for {what}, got {self._who_ask}")
 
@@ -408,7 +422,7 @@ class Problem:
         return "several; ask about one at a time."
 
     def only_plain(self, what: str) -> None:
-        """Raise unless one person wants one label or value, predicted; `what` knows no other goals."""
+        """Raise unless there is one query with one label or value; `what` supports no other goals."""
         if not self.plain or self.query.probability is not None:
             raise OptionError(
                 f"query: must be one person with one label or value as goal for {what}, got {self.goal_words}"
@@ -416,7 +430,7 @@ class Problem:
             )
 
     def only_balls(self, what: str) -> None:
-        """Raise where people have limits other than a budget, as on a table; `what` does not know them."""
+        """Raise where people have limits other than a budget, as on a table; `what` does not support them."""
         if self.own_action is not None:
             raise OptionError(
                 f"action: must be an oar.Perturb(…) for {what}, which knows balls, got {self.own_action.name!r}, an "
@@ -442,7 +456,7 @@ class Problem:
 
     @cached_property
     def limits(self) -> Limits | None:
-        """What may be done to a table's columns, checked against its schema; None where people are no table."""
+        """The limits of a table's columns, checked against its schema; None where people are not a table."""
         perturb = part_of(self.action, Perturb)
         limits = None if perturb is None else perturb.limits
         if self.people.encoding is None:
@@ -487,7 +501,7 @@ class Problem:
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood | None:
-        """Where people are, where moves must be plausible."""
+        """The neighbourhood structure of the people, where moves must be plausible."""
         people, limits = self.people, self.limits
         if limits is None or limits.plausible is None:
             return None
@@ -509,8 +523,21 @@ class Problem:
             drawn = self.allowance.mask
             changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
-        parts = self.action if isinstance(self.action, tuple) else (perturb,)
-        return dataclasses.replace(self, action=[changed if part is perturb else part for part in parts])
+        if self.action is perturb:
+            return dataclasses.replace(self, action=changed)
+        return dataclasses.replace(self, action=[changed if part is perturb else part for part in self.action])
+
+    def of_model(self, model: Differentiable) -> Problem:
+        """Return the same question of another model that people of this kind can be fitted to.
+
+        Who asks, who acts and within which limits stays as it was read.
+        """
+        model.check(self.people)
+        other = object.__new__(type(self))
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        read = {name: value for name, value in vars(self).items() if name in OF_PEOPLE}
+        other.__dict__.update(fields | read | {"model": model})
+        return other
 
     def __repr__(self) -> str:
         """Show the essentials in one line."""

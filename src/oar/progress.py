@@ -1,25 +1,67 @@
-"""A line that says how far a long solve has come: on stderr, and on a terminal gone when it is done."""
+"""Long work that shows how far it has come, and that a signal ends.
+
+**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done.
+
+**Signals** end a command, also where somebody swallows them, and never in the middle of an import.
+
+Python runs a signal's handler between any two steps, and what the handler raises goes to whoever is at work just then.
+That may be a callback of the garbage collector (JAX has one), of a weak reference or of compiled code, where exceptions
+are printed or dropped, and work goes on as if nobody had asked. So that a signal was heard is remembered: it is sent
+again where Python says that an exception of it came to nothing, and long loops look at every step.
+
+It may also be a compiled module that is just being set up, from within which other modules are imported: some of them,
+jaxlib's among them, end the process with an abort where an exception comes out of that. So nothing is raised while
+modules are being imported; the signal is sent again until that is over, or has taken longer than anybody waits.
+
+Before the command listens, while its modules are imported, there is nothing to be cleaned up: Ctrl-C ends it at once.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-
-from oar.errors import DataError
+from types import FrameType
+from typing import Any
 
 QUIET = 1.0  # seconds before anything is shown, so that short solves show nothing
 OnStep = Callable[[int, float, float], None]
 """Called after every accepted step with its number, the loss and the gap there."""
 Progress = bool | OnStep | None
 """Whether steps are shown on stderr (None: on a terminal), or a listener of one's own."""
+AGAIN = 0.02  # seconds after which a signal is sent again: whoever swallowed it has come to an end by then
+INTERRUPTED = 128 + signal.SIGINT  # what shells report for a command that Ctrl-C ended
+LONGEST_IMPORT = 30.0  # seconds for which a signal waits for imports
+_IMPORTING = "importlib._bootstrap"
+_heard: list[int] = []
+_first_heard = [0.0]
+_imports_around = [0]
+_on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
+
+
+def silent(number: int, loss: float, gap: float) -> None:
+    """The listener where nothing is to be shown."""
+
+
+def is_shown(progress: Any, others: str = "True, False or None (on a terminal)") -> bool:
+    """Return whether steps are shown on stderr: yes, no, or (None) where it is a terminal; raise for anything else."""
+    if progress is None:
+        return sys.stderr.isatty()
+    if progress is True or progress is False:
+        return progress
+    from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
+
+    raise DataError(f"progress: must be {others}, got {progress!r}.")
 
 
 @contextmanager
-def step_line(title: str, shown: Progress) -> Iterator[OnStep | None]:
-    """Yield what a solver should call after each step; None where nothing is to be shown.
+def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
+    """Yield what a solver should call after each step.
 
     Args:
         title: what is being done.
@@ -28,12 +70,8 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep | None]:
     if callable(shown):
         yield shown
         return
-    if shown is not None and not isinstance(shown, bool):
-        raise DataError(
-            f"progress: must be True, False, None (on a terminal) or a function of step, loss and gap, got {shown!r}."
-        )
-    if not (sys.stderr.isatty() if shown is None else shown):
-        yield None
+    if not is_shown(shown, "True, False, None (on a terminal) or a function of step, loss and gap"):
+        yield silent
         return
     from rich.console import Console
     from rich.live import Live
@@ -56,3 +94,87 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep | None]:
         yield on_step
     finally:
         live.stop()
+
+
+def end_at_once() -> None:
+    """Have Ctrl-C end the command in one line until it listens; a process that is not the command is left alone."""
+    if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def _is_command() -> bool:
+    """Report whether Python was started as `oar` or as `python -m oar`, and not as one of its workers."""
+    given = sys.orig_argv
+    if sys.argv[:1] == ["-m"]:  # as long as runpy looks for the module
+        return "-m" in given and given[given.index("-m") + 1 :][:1] == ["oar"]
+    return sys.argv[:1] != [] and sys.argv[0] in given and os.path.splitext(os.path.basename(sys.argv[0]))[0] == "oar"
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"oar: interrupted; nothing was written.\n")
+    os._exit(INTERRUPTED)
+
+
+def listen(names: Iterable[str]) -> None:
+    """Have these signals end the command: Ctrl-C by KeyboardInterrupt, others by SystemExit(128 + number).
+
+    Signals that are ignored, as nohup has it, or that the system lacks, stay as they are.
+    """
+    _imports_around[0] = _imports(sys._getframe())  # of a script that is itself imported: these do not end before it
+    for name in names:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _hear)
+    tell, sys.unraisablehook = sys.unraisablehook, lambda lost: None if _was_one(lost) else tell(lost)
+
+
+def check_interrupted() -> None:
+    """Raise again where a signal was heard and what it raised was swallowed; for loops that take long."""
+    if _heard:
+        raise _raised(_heard[-1])
+
+
+def _hear(number: int, frame: FrameType | None) -> None:
+    if not _heard:
+        _first_heard[0] = time.monotonic()
+    _heard.append(number)
+    if _imports(frame) > _imports_around[0] and time.monotonic() - _first_heard[0] < LONGEST_IMPORT:
+        _send_again()
+    else:
+        _on_its_way.clear()
+        raise _raised(number)
+
+
+def _imports(frame: FrameType | None) -> int:
+    """Return how many frames from this one outwards are Python's own, of importing."""
+    found = 0
+    while frame is not None:
+        found += frame.f_globals.get("__name__") == _IMPORTING
+        frame = frame.f_back
+    return found
+
+
+def _raised(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _was_one(lost: Any) -> bool:
+    """Send a signal again whose exception came to nothing; report whether it was one."""
+    if not _heard or not issubclass(lost.exc_type, KeyboardInterrupt | SystemExit):
+        return False
+    _send_again()
+    return True
+
+
+def _send_again() -> None:
+    if not _on_its_way:
+        _on_its_way.add("signal")
+        again = threading.Timer(AGAIN, _sent)
+        again.daemon = True
+        again.start()
+
+
+def _sent() -> None:
+    if _on_its_way:  # unless another one has raised meanwhile
+        _on_its_way.clear()
+        os.kill(os.getpid(), _heard[-1])

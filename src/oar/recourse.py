@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import EstimatorError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import EstimatorError
 from oar.estimators import BlackBox
-from oar.online import OnlineProblem
 from oar.plans import Proposal, Result
-from oar.plans.rounds.result import OnlineResult
 from oar.problem import Problem
 from oar.progress import OnStep, Progress, step_line
-from oar.referee import judged, judged_online
+from oar.referee import judged
 from oar.referee.proofs import BOTH, MEMBERS, QUERY
-from oar.solvers import EffortLevel, Task, default_effort, propose_collective, propose_individual, propose_joint
-from oar.solvers.registry import propose
+from oar.solvers import EffortLevel, default_effort, propose_collective, propose_individual, propose_joint
 from oar.typing import SignalLike, SolverLike
 
 Effort = str | EffortLevel | None
@@ -27,21 +25,20 @@ Effort = str | EffortLevel | None
 
 @with_near_names
 def individual(problem: Problem, *, solver: SolverLike = "auto", effort: Effort = None) -> Result:
-    """Return the query's own best move while the model stays as it is (equation 2 of the paper).
+    """Return the query's own best move against the fixed model (equation 2 of the paper).
 
     Args:
-        problem: what is asked; the query's budget is `query.budget`, or else the members' common one.
+        problem: the problem; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
-        effort: as in `collective`; here it is the number of random starts, of steps, and how tight they end.
+        effort: as in `collective`; here the number of random starts and steps, and the tolerance.
     """
-    if isinstance(problem, OnlineProblem):
-        problem.only_moves("oar.individual")
+    problem.only_one_refit("oar.individual")
     with default_effort(effort):
         proposal = propose_individual(problem, solver)
     return audited(proposal, problem, QUERY)
 
 
-@overload
+@with_near_names
 def collective(
     problem: Problem,
     *,
@@ -49,58 +46,34 @@ def collective(
     signal: SignalLike = "auto",
     effort: Effort = None,
     progress: Progress = None,
-) -> Result: ...
+) -> Result:
+    """Return the members' best moves for the refitted model (equation 3 of the paper).
 
-
-@overload
-def collective(
-    problem: OnlineProblem,
-    *,
-    solver: SolverLike = "auto",
-    signal: SignalLike = "auto",
-    effort: Effort = None,
-    progress: Progress = None,
-) -> OnlineResult: ...
-
-
-@with_near_names
-def collective(
-    problem: Problem | OnlineProblem,
-    *,
-    solver: SolverLike = "auto",
-    signal: SignalLike = "auto",
-    effort: Effort = None,
-    progress: Progress = None,
-) -> Result | OnlineResult:
-    """Return the members' best moves, after which the model is refitted (equation 3 of the paper).
-
-    Of an `oar.OnlineProblem` they are everyone's moves in every round, within each round's budgets or shared ones; and
-    the result is an `oar.online.OnlineResult`, replayed round by round. There the solver is "exact" (nearest centroid,
-    a goal for the last round), "projected-gradient", "frank-wolfe" or "one-shot", and the rule itself says how it is
-    differentiated, so that no signal is chosen.
+    For an `oar.OnlineProblem` these are everyone's moves in every round, within each round's budgets or shared ones,
+    and the result is an `oar.online.OnlineResult`, replayed round by round. Its solver is "exact" (nearest centroid, a
+    goal for the last round), "projected-gradient", "frank-wolfe" or "one-shot", and the rule defines its own
+    derivative, so no signal is chosen.
 
     Args:
-        problem: what is asked.
+        problem: the problem to solve.
         solver: "auto"; for nearest centroid "exact" (the global optimum), "projected-gradient" or "paper"; for other
             models "projected-gradient", "frank-wolfe" or "one-shot"; for an `oar.BlackBox` "surrogate" or
             "direct-search"; or settings from `oar.solvers`.
         signal: how training is differentiated, for models other than nearest centroid: "auto", a name or settings
             from `oar.signals`.
-        effort: how much is tried where settings leave it open: "quick" (no random starts, half the steps, a gap ten
+        effort: the amount of search where settings do not set it: "quick" (no random starts, half the steps, a gap ten
             times as wide, a third of a black box's trainings), "normal", or "thorough" (four times the random starts
             and trainings, twice the steps, a tenth of the gap, and never worse than normal where models are refitted in
-            a loop). None is "normal", or what `oar.solvers.default_effort` says. Settings in `solver` win, and what is
-            solved exactly or in one step is the same with any effort.
+            a loop). None is "normal", or the effort of `oar.solvers.default_effort`. Settings in `solver` take
+            precedence, and exact and one-step solvers give the same plan with any effort.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     with step_line("collective", progress) as on_step, default_effort(effort):
-        if isinstance(problem, OnlineProblem):
-            return judged_online(propose(Task(problem, "collective", solver, signal, on_step)))
         return planned(problem, solver, signal, on_step)
 
 
 def planned(
-    problem: Problem, solver: Any, signal: Any, on_step: OnStep | None, starts: Sequence[NDArray[np.float64]] = ()
+    problem: Problem, solver: Any, signal: Any, on_step: OnStep, starts: Sequence[NDArray[np.float64]] = ()
 ) -> Result:
     """Return `collective`'s result for whoever shows progress itself, and perhaps knows more moves to start from."""
     return audited(propose_collective(problem, solver, signal, on_step, starts), problem, MEMBERS)
@@ -118,15 +91,14 @@ def joint(
     """Return moves of members and query together; each may use its whole budget.
 
     Args:
-        problem: what is asked.
+        problem: the problem to solve.
         solver: "auto"; for nearest centroid "projected-gradient" (from many starts) or "paper"; for other models as in
             `collective`.
         signal: as in `collective`.
         effort: as in `collective`.
         progress: as in `collective`.
     """
-    if isinstance(problem, OnlineProblem):
-        problem.only_moves("oar.joint")
+    problem.only_one_refit("oar.joint")
     with step_line("joint", progress) as on_step, default_effort(effort):
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal, problem, BOTH)

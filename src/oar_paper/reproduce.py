@@ -8,11 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from oar.models.differentiable import need_jax
+from oar.checks import need_jax
 from oar.report.figures.recourse_map_drawing import draw_map
 from oar.report.figures.style import FORMATS, mark_quick, save_figure
-from oar.report.files.json import json_text
-from oar.report.files.outputs import staged
+from oar.report.files.output_folder import staged
+from oar.report.files.text_formats import json_text
 from oar.version import __version__
 from oar_paper.accuracy import accuracy_table
 from oar_paper.answers import answers

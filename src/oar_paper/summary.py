@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oar.report.files.markdown import markdown_table
+from oar.report.files.text_formats import markdown_table
 from oar.version import __version__
 from oar_paper.accuracy import AccuracyTable
 from oar_paper.answers import Answers

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.errors import OptionError, choose
+from oar.checks import choose
+from oar.errors import OptionError
 
 if TYPE_CHECKING:
     from oar.pictures.figures import Figure

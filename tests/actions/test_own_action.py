@@ -60,6 +60,14 @@ class Ball(Action):
         return replace(self, radii=share * self.radii)
 
 
+@dataclass(frozen=True, eq=False)
+class ScaledRise(Rise):
+    """The same, which says what a share of it is."""
+
+    def scaled(self, share):
+        return replace(self, most=share * self.most)
+
+
 def problem(action, model=MODELS[0], **more):
     return oar.Problem(oar.Population(FEATURES, CODES), model, oar.Query(ASKS, 0), action, **more)
 
@@ -198,6 +206,21 @@ def test_a_study_of_it(tmp_path):
     losses = study.table()["loss"]
     assert len(losses) == 2
     assert losses.iloc[1] == oar.collective(problem(RISE), solver="one-shot").loss
+
+
+def test_a_study_of_budgets_needs_scaled_and_scales_everybodys_set(tmp_path):
+    with pytest.raises(oar.errors.OptionError, match=r"budgets: must be of an action with a method scaled\(share\)"):
+        oar.study(problem(RISE), budgets=[0.1], store=tmp_path / "refused.db", workers=1, progress=False)
+    few = {"solver": oar.solvers.ProjectedGradient(max_steps=10, restarts=0), "workers": 1, "progress": False}
+    found = oar.study(problem(BALL), budgets=[0.5, 1.0], store=tmp_path / "factors.db", **few).table()
+    assert list(found["budget"]) == [0.5, 1.0]  # factors, since everybody's reach is their own
+    for factor, loss in zip(found["budget"], found["loss"], strict=True):
+        alone = problem(BALL.scaled(factor) if factor < 1 else BALL)
+        assert loss == oar.collective(alone, solver=few["solver"]).loss
+    steps = ScaledRise(np.array([0.3, 0.4]))  # of one reach, 0.5
+    found = oar.study(problem(steps), budgets=[0.0, 0.25], store=tmp_path / "reach.db", **few).table()
+    assert found["loss"][1] == oar.collective(problem(steps.scaled(0.5)), solver=few["solver"]).loss
+    assert found["loss"][0] == found["before"][0]
 
 
 def test_smaller_copies_of_the_set():

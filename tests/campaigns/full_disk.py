@@ -18,8 +18,7 @@ from pathlib import Path
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
-from oar.report.files.outputs import staged
-from oar.report.files.replacing import finish
+from oar.report.files.output_folder import finish, staged
 
 from .kills import NEW, OLD, OWN, files_of, in_a_child, written
 from .tally import Tally, parser

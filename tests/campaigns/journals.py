@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oar.errors import StorageError
-from oar.report.files.outputs import staged
-from oar.report.files.replacing import ARRIVING, FILES, LOCK, NOTE, PREFIX, _check, finish
+from oar.report.files.output_folder import ARRIVING, FILES, LOCK, NOTE, PREFIX, _check, finish, staged
 from oar.report.plan.deliver import FILES as OF_A_PLAN
 from oar.report.plan.deliver import check_folder
 

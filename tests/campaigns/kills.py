@@ -17,9 +17,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from oar.report.files import replacing as arriving
-from oar.report.files.outputs import staged
-from oar.report.files.replacing import finish, is_ours
+from oar.report.files import output_folder as arriving
+from oar.report.files.output_folder import finish, is_ours, staged
 
 from .tally import Tally, parser
 

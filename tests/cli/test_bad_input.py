@@ -14,6 +14,8 @@ from support.commands import audited, done, failed, numbers, people, run
 
 import oar
 
+pytestmark = pytest.mark.usefixtures("least_effort")
+
 ASKED = ("--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.3")
 
 

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from support.commands import done, people, run
 
+pytestmark = pytest.mark.usefixtures("least_effort")
+
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 

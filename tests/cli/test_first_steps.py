@@ -8,6 +8,8 @@ from support.pages import blocks, page
 
 import oar
 
+pytestmark = pytest.mark.usefixtures("least_effort")
+
 ASKED = ("--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.3", "--out", "plan")
 
 

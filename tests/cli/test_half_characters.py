@@ -10,7 +10,9 @@ import pytest
 from support.commands import done, failed, people
 
 import oar
-from oar.report.files.replacing import is_ours
+from oar.report.files.output_folder import is_ours
+
+pytestmark = pytest.mark.usefixtures("least_effort")
 
 ASKED = ("--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3)
 

@@ -6,6 +6,8 @@ from support.commands import people as applicants
 
 import oar
 
+pytestmark = pytest.mark.usefixtures("least_effort")
+
 LONG = "9" * 300
 ASKED = ("--target", "approved", "--goal", "yes", "--budget", "0", "--leave-out", "town")
 STUDY = 'data = "{data}"\ntarget = "approved"\nquery = "{query}"\ngoal = "yes"\nbudget = 0.5\nlimits = "{limits}"\n'

@@ -8,16 +8,16 @@ import http.server
 import threading
 
 import numpy as np
+import pooch
 import pytest
 
-import oar.datasets.mirrors
 import oar.datasets.mnist_raw
 from oar.datasets import mnist_images
 from oar.datasets.idx import idx_content
 from oar.datasets.mirrors import MIRRORS, STANDARD_SHA256, cache_folder, find_file, standard_content
 from oar.errors import OptionError, StorageError
 
-REAL_RECEIVE = oar.datasets.mirrors._receive
+REAL_DOWNLOADER = pooch.HTTPDownloader
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 # As published with the database; index is the digit.
 TRAIN_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
@@ -47,10 +47,10 @@ def nowhere_else(monkeypatch, tmp_path):
     """Keep every test away from the real cache, the real network and the user's own setting."""
     monkeypatch.delenv("OAR_DATA", raising=False)
     monkeypatch.setattr(oar.datasets.mnist_raw, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(oar.datasets.mirrors, "_receive", _no_network)
+    monkeypatch.setattr(pooch, "HTTPDownloader", _no_network)
 
 
-def _no_network(address, timeout):
+def _no_network(**settings):
     raise OSError("no network in tests")
 
 
@@ -161,7 +161,7 @@ class TestDownload:
     @pytest.fixture(autouse=True)
     def _loopback(self, monkeypatch, nowhere_else):
         # Undo the block on the network: these tests name their own mirrors, all on 127.0.0.1.
-        monkeypatch.setattr(oar.datasets.mirrors, "_receive", REAL_RECEIVE)
+        monkeypatch.setattr(pooch, "HTTPDownloader", REAL_DOWNLOADER)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     @pytest.fixture

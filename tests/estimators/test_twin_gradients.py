@@ -9,7 +9,7 @@ import oar
 from oar.problem import as_model
 from oar.referee.witnesses import refits as witnesses
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 
 STEPS = 1e-3, 1e-4, 1e-5
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -36,9 +37,9 @@ def ask(tmp_path, monkeypatch):
     problem = iris(0.3)
     problem.save(tmp_path / "iris.npz")
 
-    def asked(program: str, allowance: Allowance = PLENTY, **settings) -> Run:
+    def asked(program: str, allowance: Allowance = PLENTY, environment: str | None = None, **settings) -> Run:
         (tmp_path / "program.py").write_text(BEGINNING + program, encoding="utf-8")
-        contender = Contender("somebody", str(tmp_path / "program.py"), None, **settings)
+        contender = Contender("somebody", str(tmp_path / "program.py"), environment, **settings)
         found = run(contender, ENTRY, tmp_path / "iris.npz", Referee(problem), allowance)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["iris.npz", "program.py"]  # nothing left behind
         return found
@@ -97,16 +98,16 @@ def test_children_end_with_their_parent(ask, tmp_path):
 
 
 def test_nobody_runs_on_when_we_are_interrupted(ask, monkeypatch):
-    ended, end = [], running._end
+    started, start = [], subprocess.Popen
 
     def interrupted(seconds):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running.time, "sleep", interrupted)
-    monkeypatch.setattr(running, "_end", lambda process: (end(process), ended.append(process)))
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **more: started.append(start(*given, **more)) or started[0])
     with pytest.raises(KeyboardInterrupt):
         ask("time.sleep(600)")
-    (process,) = ended
+    (process,) = started
     assert process.returncode is not None
     assert not _alive(process.pid)
 
@@ -129,8 +130,7 @@ def test_who_cannot_be_installed_is_listed_with_the_reason(ask, monkeypatch):
         raise NoEnvironment("its environment cannot be made: ERROR: no such package")
 
     monkeypatch.setattr(running, "environment", refused)
-    monkeypatch.setattr(running, "_python", lambda contender: running.environment("nobody"))
-    assert ask("").skipped == "its environment cannot be made: ERROR: no such package"
+    assert ask("", environment="nobody").skipped == "its environment cannot be made: ERROR: no such package"
 
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)

@@ -5,7 +5,7 @@ import pytest
 
 import oar
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.models.autodiff.parameters import flattened
+from oar.models.autodiff.passes import flattened
 from oar.models.score import score_of
 from oar.models.serialize import parameter_count
 

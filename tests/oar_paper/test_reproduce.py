@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oar.report.files.json import json_text
+from oar.report.files.text_formats import json_text
 from oar_paper.reproduce import STAGES, find, reproduce, results
 from oar_paper.settings import reproduction_settings
 

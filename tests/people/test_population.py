@@ -211,7 +211,9 @@ def test_nothing_is_copied_or_changed():
     features, labels = np.arange(8.0).reshape(4, 2), np.array([0, 0, 1, 1])
     before = features.copy(), labels.copy()
     people = oar.Population(features, labels)
-    assert people.features is features
+    assert np.shares_memory(people.features, features)  # a view, through which nobody can write
+    assert not people.features.flags.writeable
+    assert features.flags.writeable
     problem = oar.Problem(people, oar.NearestCentroid(), oar.Query([1, 1], 1), oar.Perturb(1.0))
     oar.joint(problem)
     np.testing.assert_array_equal(features, before[0])

@@ -7,8 +7,7 @@ import pytest
 
 import oar
 from oar.models import Ridge, Scaled
-from oar.questions.alternative_problems import ideas
-from oar.questions.alternatives import DIFFERENT, Alternative
+from oar.questions.alternatives import DIFFERENT, Alternative, ideas
 
 SOFTMAX = oar.SoftmaxRegression(l2=0.05)
 COLUMNS = ["plan", "success", "goal loss", "effort", "people", "collateral", "actors changed", "features", "distance"]

@@ -159,7 +159,7 @@ def test_bad_input_is_refused(each, shared):
     with pytest.raises(oar.errors.DataError, match="stream"):
         oar.online.Reality(stream=3)
     with pytest.raises(oar.errors.DataError, match="OnlineProblem"):
-        oar.follow(each.everyone, oar.online.Reality())
+        oar.follow(oar.Problem(each.people, each.model, each.query, each.action), oar.online.Reality())
     with pytest.raises(oar.errors.DataError, match="replan"):
         oar.follow(each, oar.online.Reality(), replan="yes")
     with pytest.raises(oar.errors.DataError, match="reality"):

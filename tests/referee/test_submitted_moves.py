@@ -9,6 +9,7 @@ from support.commands import numbers, people
 
 import oar
 from oar.errors import DataError, OptionError
+from oar.plans import MemberPlan
 from oar.report.files.moves import changes_of
 
 RNG = np.random.default_rng(0)
@@ -276,3 +277,37 @@ def test_rows_that_are_numbered_in_another_order_are_refused(model, tmp_path):
 def test_what_is_no_list_and_no_plain_number_is_refused(given, told):
     with pytest.raises(DataError, match=told):
         oar.audit(plain(), **given)
+
+
+TURNED = 0.01j * np.ones((60, 2))  # imaginary parts that NumPy drops without a word
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"moves": TURNED},
+        {"moves": list(TURNED)},
+        {"moves": TURNED.tolist()},
+        {"moves": pd.DataFrame(TURNED, columns=["x", "y"], index=NAMED.index)},
+        {"after": pd.DataFrame(POINTS + TURNED, columns=["x", "y"], index=NAMED.index)},
+        {"query_move": TURNED[0]},
+        {"labels": np.eye(2)[LABELS] + 0j},
+        {"moves": pd.DataFrame({"person": ["p0"], "column": ["x"], "after": [0.1j]})},
+    ],
+    ids=["array", "rows", "lists", "table", "after", "query", "labels", "changes"],
+)
+def test_complex_numbers_are_refused(given):
+    problem = plain(oar.SoftmaxRegression(), NAMED, [oar.Perturb(0.8), oar.Relabel(soft=1.0)])
+    with pytest.raises(DataError, match="complex|which it cannot hold"):
+        oar.audit(problem, **given)
+
+
+@pytest.mark.parametrize("stay", [True, False])
+def test_members_who_ask_have_no_move_beside_their_data(stay):
+    problem = plain(query=oar.Query(oar.Members([0, 3], stay=stay), goal=1))
+    with pytest.raises(OptionError, match="query_move: .*oar.Members"):
+        oar.audit(problem, np.zeros((60, 2)), query_move=[0.1, 0.0])
+    assert oar.audit(problem, query_move=[0.0, 0.0]).violations == ()
+    found = oar.audit(MemberPlan(problem, np.array([0.1, 0.0]), np.zeros((60, 2))))
+    assert found.violations == ("the query moves, and members who ask move with their data alone",)
+    assert not found.success

@@ -8,8 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 import oar
 from oar.retraining.black_box import BlackBoxTraining
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
-from oar.retraining.retraining import retraining_of
+from oar.retraining.retraining import OwnTraining, retraining_of
 
 MODELS = {
     "centroid": oar.NearestCentroid(),

@@ -8,7 +8,7 @@ from support.signal_problems import TIGHT, World, cosine, finite_differences, ra
 
 from oar.models.autodiff.custom import Custom
 from oar.models.autodiff.training import AutodiffTraining
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.signals import SIGNALS, Alternating, GradientMatching, Hypernetwork, Implicit, Memory, Neumann, Unrolled
 
 HIDDEN = 3

@@ -196,3 +196,106 @@ def test_a_solver_refuses_verbs_and_needs_that_it_does_not_have():
     assert one.refusal(Task(problem(), "individual")) == "is for collective and joint recourse"
     assert one.refusal(Task(problem(), "collective")) is None
     assert "oar.Keep" in one.refusal(Task(problem(keep=oar.Keep(changed=0.1)), "collective"))
+
+
+class Tampers(Solver):
+    """Makes its task easier by changing in place what it is handed."""
+
+    name, auto = "tampers", False
+    at = staticmethod(lambda task: task.problem.people.features)
+
+    def propose(self, task, settings):
+        handed = self.at(task)
+        handed[...] = handed[::-1].copy()
+        return np.zeros((24, 2))
+
+
+HANDED = {
+    "features": lambda task: task.problem.people.features,
+    "a chunk": lambda task: next(iter(task.problem.people.chunks())).features,
+    "labels": lambda task: task.problem.people.labels,
+    "codes": lambda task: task.problem.people.codes(0, 24),
+    "weights": lambda task: task.problem.people.weights,
+    "budgets": lambda task: task.problem.allowance.everyones(24),
+    "those who ask": lambda task: task.problem.asked.points,
+    "the query": lambda task: task.problem.first_query,
+    "the goal": lambda task: task.problem.goal_target,
+}
+
+
+@pytest.mark.parametrize("what", HANDED)
+@pytest.mark.parametrize("model", [SOFTMAX, oar.NearestCentroid()], ids=lambda model: model.name)
+def test_the_audit_judges_the_data_that_were_handed_in(model, what):
+    people = oar.Population(FEATURES, CODES, np.linspace(1.0, 2.0, 24))
+    asked = oar.Problem(people, model, oar.Query([0.3, 0.5], 1), oar.Perturb(np.linspace(0.1, 0.3, 24)))
+    before = oar.audit(asked, np.zeros((24, 2)))
+    register(type("Tampers", (Tampers,), {"at": staticmethod(HANDED[what])}))
+    try:
+        with pytest.raises(ValueError, match="read-only"):
+            oar.collective(asked, solver="tampers")
+    finally:
+        unregister("tampers")
+    assert oar.audit(asked, np.zeros((24, 2))) == before
+
+
+@dataclass(frozen=True)
+class Demanding:
+    share: float
+
+
+def of_another_kind(task):
+    stream = Stream.of_batches([(FEATURES[i::2], np.repeat([0, 1], 6)) for i in range(2)])
+    asked = OnlineProblem(stream, oar.NearestCentroid(), FullRefit(), oar.Query([0.3, 0.5], 1), oar.Perturb(0.3))
+    return oar.solvers.propose_collective(asked)
+
+
+MISTAKES = {
+    "a list for a tuple": ({"found": lambda task: [np.zeros((24, 2)), np.zeros(2)]}, "a tuple of the members' moves"),
+    "ragged moves": ({"found": lambda task: [[0.0], [0.0, 0.0]]}, "must propose moves of shape"),
+    "complex moves": ({"found": lambda task: 0.1j * np.ones((24, 2))}, "complex numbers"),
+    "a plan": ({"found": lambda task: oar.collective(task.problem, solver="one-shot").plan}, "of type MemberPlan"),
+    "a proposal over rounds": ({"found": of_another_kind}, "must propose a plan for the problem"),
+    "settings that must be given": ({"settings": Demanding}, "needs settings, got none .*'share'"),
+    "settings of no class": ({"settings": Shares(0.5)}, "settings: .* must be a class"),
+    "no set of names": ({"requires": None}, "requires: .* must be a set"),
+    "no reasons": ({"refuses": ("table",)}, "refuses: .* must be a dict"),
+    "asking itself": ({"wraps": True, "found": lambda task: task.ask()}, "solver: must be one of 'auto'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_of_authors_are_said_in_one_sentence(mistake):
+    attributes, said = MISTAKES[mistake]
+
+    class Mistaken(Solver):
+        name, auto = "mistaken", False
+
+        def propose(self, task, settings):
+            return type(self).found(task)
+
+        @staticmethod
+        def found(task):
+            return np.zeros((24, 2))
+
+    attributes = {key: staticmethod(value) if key == "found" else value for key, value in attributes.items()}
+    made = type("Mistaken", (Mistaken,), attributes)
+    try:
+        with pytest.raises((oar.errors.DataError, oar.errors.OptionError), match=said):
+            oar.collective(problem(), solver=register(made).name)
+    finally:
+        if "mistaken" in [one.name for one in oar.solvers.registry.registered_by_users()]:
+            unregister("mistaken")
+
+
+def test_a_wrapper_of_ones_own_asks_the_others():
+    class Twice(Solver):
+        name, wraps, verbs = "twice", True, ("collective",)
+
+        def propose(self, task, settings):
+            return task.ask(solver="one-shot").plan.moves()
+
+    register(Twice)
+    try:
+        assert oar.collective(problem()).proposal.solver == "twice"
+    finally:
+        unregister("twice")

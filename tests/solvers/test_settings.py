@@ -7,6 +7,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import oar
+from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.solvers import EFFORTS, DirectSearch, EffortLevel, ProjectedGradient, default_effort
 from oar.solvers.settings import as_solver, current_effort
@@ -113,3 +114,14 @@ def test_a_black_box_is_trained_less_often():
 def test_a_level_of_ones_own():
     found = oar.collective(problem(oar.SoftmaxRegression(l2=0.05)), effort=FEW)
     assert found.loss <= found.audit.loss_before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"steps": np.nan}, {"starts": np.inf}, {"tolerance": -1.0}, {"refits": "many"}, {"fewest_restarts": 1.5},
+     {"most_restarts": np.nan}, {"plans": -1}, {"repeats": "no"}],
+    ids=lambda wrong: next(iter(wrong)),
+)  # fmt: skip
+def test_efforts_that_cannot_be_are_refused(wrong):
+    with pytest.raises(DataError, match=next(iter(wrong))):
+        EffortLevel("mine", **wrong)

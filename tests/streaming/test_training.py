@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oar
-from oar.people.parts.engine import Threads
 from oar.people.parts.parquet import ParquetPart
+from oar.people.parts.part import Threads
 from oar.plans import MemberPlan
 from oar.referee import audit
-from oar.referee.parts import newton as streamed_newton
+from oar.referee import parts as streamed_newton
 from oar.solvers import ProjectedGradient, propose_collective
 from oar.streaming import SignalPath, StreamedTraining, passes, scratch
-from oar.streaming.signal_path import Stride, stepped
+from oar.streaming.passes import Stride, stepped
 
 ONE_START = ProjectedGradient(tolerance=1e-6, restarts=0)
 

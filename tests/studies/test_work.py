@@ -1,5 +1,7 @@
 """Work that cells share is done once, and answers are the same whether it is shared or not."""
 
+import pickle
+
 import numpy as np
 import pytest
 from support.study_problems import QUICK, people, problem, run_small
@@ -17,16 +19,16 @@ def test_unmoved_people_are_refitted_once_for_all_cells(monkeypatch, tmp_path):
     refit = unmoved.refit
 
     def spied(model, people, rows):
-        refits.append((rows == features).all())
+        refits.append(bool((rows == features).all()))
         return refit(model, people, rows)
 
     monkeypatch.setattr(unmoved, "refit", spied)
     assert run_small(tmp_path / "study.db", workers=1).counts["done"] == 16
-    assert refits == [True]
+    assert sum(refits) == 1
     asked = problem(oar.SoftmaxRegression())
     oar.collective(asked, solver=QUICK)
     oar.collective(asked, solver=QUICK)
-    assert len(refits) == 3  # nothing is kept outside a study
+    assert sum(refits) == 3  # nothing is kept outside a study
 
 
 def test_seeds_that_decide_nothing_are_solved_once(monkeypatch, tmp_path):
@@ -73,3 +75,31 @@ def test_small_tables_begin_side_by_side_whatever_else_there_is(tmp_path):
     named = oar.study(asked, cells=one, store=tmp_path / "c.db", workers=1, solver="projected-gradient").table()
     cell = problem(oar.SoftmaxRegression(), budget=0.4, participants=0.5, seed=1)
     assert named["loss"].item() == oar.collective(cell).loss  # a solver that is named is the one of `oar.collective`
+
+
+def test_the_effort_is_every_workers_and_part_of_what_a_study_is_known_by(tmp_path):
+    asked = problem(oar.SoftmaxRegression(), budget=0.3)
+    with oar.solvers.default_effort("normal"):
+        usual = oar.study(asked, store=tmp_path / "usual.db", workers=1).table()
+        several = oar.study(asked, store=tmp_path / "usual.db", workers=1).table()
+        assert several.equals(usual)
+        with (
+            oar.solvers.default_effort("quick"),
+            pytest.raises(oar.errors.StorageError, match=r"solver \(auto then, auto with effort quick now\)"),
+        ):
+            oar.study(asked, store=tmp_path / "usual.db", workers=1)
+    with oar.solvers.default_effort("quick"):
+        here = oar.study(asked, store=tmp_path / "here.db", workers=1).table()
+        elsewhere = oar.study(asked, store=tmp_path / "elsewhere.db", workers=2).table()
+    drop = ["seconds"] if "seconds" in here else []
+    assert elsewhere.drop(columns=drop).equals(here.drop(columns=drop))
+
+
+def test_work_takes_its_effort_along():
+    with oar.solvers.default_effort("quick"):
+        sent = pickle.loads(pickle.dumps(works.Work(problem(), {}, {}, "auto")))
+    efforts = []
+    sent.answers = lambda unit: efforts.append(oar.solvers.settings.current_effort().name) or []
+    with oar.solvers.default_effort("normal"):
+        works.answered(sent, works.WorkUnit((), False))
+    assert efforts == ["quick"]

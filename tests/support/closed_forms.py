@@ -14,8 +14,7 @@ from oar.actions.sets.norms import Norm
 from oar.errors import NumericsError
 from oar.models.training import Fit
 from oar.signals import Implicit
-from oar.solvers.descent.descent import DescentSettings
-from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.descent.descent import DescentSettings, SingleRefit
 from oar.solvers.feasible.sets import FeasibleBalls
 
 TARGET = np.zeros(1)  # of which this loss asks nothing

@@ -14,7 +14,7 @@ from oar.models import (
     SoftmaxRegression,
 )
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete.ground import EMPTY, RefittedGround
 
 

@@ -36,13 +36,13 @@ SLOW = """
 import sys, time
 import oar.studies.work as work
 from support.study_problems import run_small
-answered = work.Work._answered
-def slowly(self, cell):  # so that there is time to be killed in
+collective = work.collective
+def slowly(asked, **given):  # so that there is time to be killed in
     time.sleep(float(sys.argv[2]))
     with open(sys.argv[3], "a") as notes:
-        notes.write(cell.key + "\\n")
-    return answered(self, cell)
-work.Work._answered = slowly
+        notes.write(repr(asked.action) + "\\n")
+    return collective(asked, **given)
+work.collective = slowly
 if __name__ == "__main__":
     run_small(sys.argv[1], workers=1)
     print("done", flush=True)
@@ -52,7 +52,8 @@ if __name__ == "__main__":
 def run_small(store, **settings):
     """Run a study of sixteen quick cells, half of which are solved once for two seeds."""
     axes = {"budgets": [0.1, 0.2, 0.3, 0.4], "participation": [0.5, 1.0], "seeds": [0, 1]}
-    return oar.study(problem(oar.SoftmaxRegression()), **axes, store=store, solver=QUICK, **settings)
+    with oar.solvers.default_effort("normal"):  # of this process as of those that are started beside it
+        return oar.study(problem(oar.SoftmaxRegression()), **axes, store=store, solver=QUICK, **settings)
 
 
 def slow_process(store, pause, notes):

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid as Centroids
 
 from oar.errors import DataError, OARError, OptionError
-from oar.estimators.black_box.box import BlackBox
+from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import recognised
 from oar.models.autodiff.custom import Custom
 from oar.models.autodiff.mlp import MLP
@@ -14,8 +14,7 @@ from oar.models.centroid.nearest_centroid import NearestCentroid
 from oar.models.differentiable import Differentiable
 from oar.models.linear.losses import SoftmaxRegression
 from oar.models.linear.training import LinearTraining
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
-from oar.models.naive_bayes.training import GaussianTraining
+from oar.models.naive_bayes import GaussianNaiveBayes, GaussianTraining
 from oar.testing import Check, ConformanceError, Report, check_model
 
 NAMES = [

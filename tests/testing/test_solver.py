@@ -8,7 +8,8 @@ import pytest
 
 import oar
 from oar.solvers import Solver
-from oar.solvers.builtin import OURS, GradientDescent
+from oar.solvers.builtin import OURS
+from oar.solvers.descent.retrained import GradientDescent
 from oar.testing import ConformanceError, check_solver
 
 
@@ -51,6 +52,11 @@ def changes_people(self, task, settings):
     return np.zeros((24, 2))
 
 
+def changes_memory(self, task, settings):
+    task.problem.people.features.base[0] += 1.0
+    return np.zeros((24, 2))
+
+
 def counts(self, task, settings):
     self.calls = getattr(self, "calls", 0) + 1
     return np.full((24, 2), 0.01 * self.calls)
@@ -70,7 +76,8 @@ def sleeps(self, task, settings):
         ({"propose": lambda self, task, settings: np.ones((24, 2))}, "limits", "moves by 1.41421, limit 0.3"),
         ({"propose": lambda self, task, settings: (np.zeros((24, 2)), np.full(2, 0.1))}, "limits", "who may not"),
         ({"propose": lambda self, task, settings: np.ones(3)}, "limits", "must propose moves of shape"),
-        ({"propose": changes_people}, "problem untouched", "Copy arrays"),
+        ({"propose": changes_people}, "problem untouched", "it writes to the problem's data"),
+        ({"propose": changes_memory}, "problem untouched", "Copy arrays"),
         ({"propose": counts}, "repeatable", "default_rng(settings.seed)"),
         ({"propose": of_proposal(claimed_loss=1e-3)}, "claims", "the audit finds"),
         ({"propose": of_proposal(steps=7)}, "steps", "Stop after settings.max_steps"),

@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", Perturb, Relabel, Withhold)
 
 @dataclass(frozen=True, eq=False)
 class Levers:
-    """What may be done beside moving; None for what may not."""
+    """Levers besides moving; None for those that are not allowed."""
 
     relabel: RelabelLimits | None
     withhold: WithholdLimits | None

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import Best, check_participants
-from oar.actions.perturb import Allowance, Perturb
-from oar.actions.sets.norms import Norm
+from oar.actions.perturb import Perturb
+from oar.actions.sets.norms import Allowance, Norm
 from oar.errors import DataError, OptionError
 from oar.people import Population
 
@@ -147,13 +147,18 @@ def with_changes(action: Action, allowance: Allowance, changes: dict[str, Any]) 
     found = dataclasses.replace(action, **others)
     if "budget" not in changes:
         return found
-    if not callable(getattr(action, "scaled", None)):
+    if not can_be_scaled(action):
         raise OptionError(
             f"action: must have a method scaled(share) for questions about budgets, got {action.name!r} without; "
             "let it return the action with that share of its set."
         )
     share = _share(np.asarray(changes["budget"]), allowance)
     return found if share == 1 else found.scaled(share)  # type: ignore[attr-defined]
+
+
+def can_be_scaled(action: Action) -> bool:
+    """Report whether an own action says what a share of its set is."""
+    return callable(getattr(action, "scaled", None))
 
 
 def _share(budget: Array, allowance: Allowance) -> float:

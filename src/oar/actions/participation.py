@@ -1,4 +1,8 @@
-"""Who takes part: everyone, a mask, a random share, a group by columns, what a function says, or the most useful."""
+"""Participants, and how many of them may act.
+
+Participants are everyone, a mask, a random share, a group by columns (everyone whose columns have given values), a
+function's choice, or the most useful; a quota is a number, or a share of the participants.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.groups import check_group, group_mask
-from oar.actions.quota import brief
-from oar.checks import is_whole
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import is_number, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.people import Population
+from oar.people.labels import plain
 from oar.people.tables.arrays import check_index, is_series
+from oar.people.tables.schema import Column
+from oar.people.wording import nearest, shown
 from oar.typing import Participants
 
 Mask = NDArray[np.bool_]
+MOST_LISTED = 12  # names or levels in a message
+ROUNDING = 1e-9  # a share of 0.29 of 100 people is 29 of them, whatever 0.29 * 100 says
 
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The most useful members, as participants of `oar.Perturb`: whoever plans the moves chooses them.
+    """The most useful members, as participants of `oar.Perturb`, chosen by the solver.
 
-    For nearest centroid on plain features the choice is proved to be the best; elsewhere it is the best that was found
-    by ranking members by what they would gain, and refitting.
+    For nearest centroid on plain features the choice is proved optimal; otherwise it is the best that was found by
+    ranking members by their gains, and refitting.
 
     Args:
         number: how many of them.
-        among: whom to choose from, as any other `participants`; None means everyone.
+        among: the candidates, as any other `participants`; None means everyone.
 
     >>> Best(3, among={"town": "Zürich"})
     Best(3, among={'town': 'Zürich'})
@@ -71,7 +78,7 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
     if participants is None:
         return None
     if isinstance(participants, Mapping):
-        return _group(participants, people)
+        return _group_mask(participants, people)
     if is_share(participants):
         return random_members(people.size, float(participants), 0 if seed is None else seed)
     if callable(participants):
@@ -94,13 +101,10 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
     return mask.copy()  # the caller may change its own
 
 
-def _group(columns: Mapping[str, Any], people: Population) -> Mask:
-    if people.streamed:
-        raise OptionError(
-            "participants: a group by columns needs everybody in memory, got people in parts; give a mask or a share, "
-            "or use people.loaded() if they fit."
-        )
-    return group_mask(columns, people)
+def members(participants: Any, seed: int | None, people: Population) -> Mask:
+    """Return who takes part, a truth value for everybody."""
+    mask = participation_mask(participants, seed, people)
+    return np.ones(people.size, dtype=bool) if mask is None else mask
 
 
 def is_share(participants: Any) -> bool:
@@ -118,7 +122,7 @@ def check_participants(participants: Any, seed: int | None, action: str = "Pertu
             )
         participants = participants.among
     if isinstance(participants, Mapping):
-        check_group(participants)
+        _check_group(participants)
     if is_share(participants):
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")
@@ -143,3 +147,136 @@ def random_members(size: int, share: float, seed: int) -> Mask:
     mask = np.zeros(size, dtype=bool)
     mask[random_order(size, seed)[: members_in_share(size, share)]] = True
     return mask
+
+
+def check_one_of(action: str, **limits: Any) -> None:
+    """Raise unless exactly one of these limits is given."""
+    given = [name for name, value in limits.items() if value is not None]
+    if len(given) != 1:
+        names = ", ".join(limits)
+        got = "none" if not given else " and ".join(given)
+        raise OptionError(
+            f"{action}: must be given exactly one of {names}, got {got}; say for example {action}(most=3)."
+        )
+
+
+def check_most(most: Any) -> int:
+    """Return a number of people; raise unless it is a whole number ≥ 0."""
+    if not is_whole(most) or most < 0:
+        raise DataError(f"most: must be a whole number ≥ 0, got {most!r}; for a share of people use share=...")
+    return int(most)
+
+
+def check_share(share: Any) -> float:
+    """Return a share of people; raise unless it is a number between 0 and 1."""
+    if not is_number(share) or not 0.0 <= share <= 1.0:
+        raise DataError(f"share: must be a number between 0 and 1, got {share!r}; for a number of people use most=...")
+    return float(share)
+
+
+def quota(most: int | None, share: float | None, participants: int) -> int:
+    """Return how many of the participants may act; a share is rounded down, because it is a limit."""
+    if share is None:
+        assert most is not None
+        return min(most, participants)
+    return int(share * participants * (1 + ROUNDING) + ROUNDING)
+
+
+def brief(value: Any) -> str:
+    """Return a setting as it is shown: arrays by their size, functions by their name."""
+    if np.ndim(value) == 0:
+        return getattr(value, "__name__", None) or repr(value)
+    return f"<{np.size(value)} values>"
+
+
+def _check_group(group: Mapping[Any, Any]) -> None:
+    """Raise for a group that names no column, or no value of one."""
+    if not group:
+        raise DataError('participants: a group must name at least one column, got {}; use {"column": value}.')
+    for name, wanted in group.items():
+        if isinstance(wanted, list | np.ndarray) and not len(wanted):
+            raise DataError(f"participants: column {name!r} must have at least one value, got an empty list.")
+        if isinstance(wanted, tuple) and (len(wanted) != 2 or not all(map(_is_number, wanted))):
+            raise DataError(
+                f"participants: column {name!r} as a tuple must be (lowest, highest), two numbers, got {wanted!r}; "
+                "use a list for several values."
+            )
+
+
+def _group_mask(group: Mapping[Any, Any], people: Population) -> Mask:
+    """Return who has a wanted value in every one of these columns; both ends of a range count."""
+    if people.streamed:
+        raise OptionError(
+            "participants: a group by columns needs everybody in memory, got people in parts; give a mask or a share, "
+            "or use people.loaded() if they fit."
+        )
+    found = np.ones(people.size, dtype=bool)
+    for name, wanted in group.items():
+        found &= _in_column(people, name, wanted)
+    if not found.any():
+        raise DataError(
+            f"participants: nobody is in the group {dict(group)!r}; leave a column out, or allow more of its values."
+        )
+    return found
+
+
+def _in_column(people: Population, name: Any, wanted: Any) -> Mask:
+    known = people.schema.names if people.schema is not None else people.names
+    if known is None:
+        raise OptionError(
+            "participants: a group by columns needs people with column names, got a plain array; use a DataFrame, or "
+            "give a boolean mask."
+        )
+    if name not in known:
+        raise DataError(
+            f"participants: must name columns of the people ({_listed(known)}), got {shown(name)}."
+            f"{nearest(name, known)}"
+        )
+    if people.encoding is None:
+        return _matches(np.asarray(people.features[:, known.index(name)], dtype=np.float64), name, wanted)
+    column, place = people.encoding.schema[name], people.encoding.places[name]
+    coordinates = np.asarray(people.features[:, place], dtype=np.float64)
+    if not column.levels:
+        return _matches(coordinates[:, 0], name, wanted)
+    codes = coordinates.argmax(axis=1) if column.kind == "category" else np.rint(coordinates[:, 0]).astype(int)
+    return np.isin(codes, [_level(column, value) for value in _several(wanted, name)])
+
+
+def _level(column: Column, value: Any) -> int:
+    """Return the position of a level; 1 is neither True nor "1"."""
+    value = plain(value)
+    for code, level in enumerate(column.levels):
+        if type(level) is type(value) and level == value:
+            return code
+    raise DataError(
+        f"participants: column {column.name!r} has the levels {_listed(column.levels)}, got {shown(value)}."
+        f"{nearest(value, column.levels)}"
+    )
+
+
+def _matches(values: NDArray[np.float64], name: Any, wanted: Any) -> Mask:
+    if isinstance(wanted, tuple):
+        return (values >= wanted[0]) & (values <= wanted[1])
+    numbers = _several(wanted, name)
+    wrong = next((value for value in numbers if not _is_number(value)), None)
+    if wrong is not None or not numbers:
+        raise DataError(
+            f"participants: column {name!r} holds numbers; must be a number, a list of them or a range "
+            f"(lowest, highest), got {shown(wrong)}."
+        )
+    return np.isin(values, np.array(numbers, dtype=np.float64))
+
+
+def _several(wanted: Any, name: Any) -> list[Any]:
+    if isinstance(wanted, tuple):
+        raise DataError(f"participants: column {name!r} has levels, which have no range; use a list of levels.")
+    return list(wanted) if isinstance(wanted, list | set | frozenset | np.ndarray) else [wanted]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | np.bool_ | np.number) and value == value
+
+
+def _listed(names: Any) -> str:
+    names = list(names)
+    return ", ".join(shown(name) for name in names[:MOST_LISTED]) + (", …" if len(names) > MOST_LISTED else "")

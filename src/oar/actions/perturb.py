@@ -1,4 +1,4 @@
-"""Moving one's features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i.
+"""Perturbations of members' own features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i.
 
 Of people who were read from a table, moves are measured in cost instead of the features' units, and only what `limits`
 and the schema allow is chosen.
@@ -6,16 +6,17 @@ and the schema allow is chosen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import as_limits
-from oar.actions.participation import Best, check_participants, participation_mask
-from oar.actions.sets.norms import Norm
-from oar.errors import DataError, with_near_names
+from oar.actions.participation import Best, brief, check_participants, participation_mask
+from oar.actions.sets.norms import Allowance, Norm
+from oar.checks import with_near_names
+from oar.errors import DataError
 from oar.people import Population
 from oar.people.tables.arrays import row_values
 from oar.typing import Budget, LimitsLike, NormLike, Participants
@@ -34,11 +35,10 @@ class Perturb:
         norm: 1, 2 or numpy.inf.
         participants: who takes part: None (everyone), a boolean mask, a share between 0 and 1 (drawn at random), a
             group by columns (a dict of columns to a value, a list of values, or a range (lowest, highest) of numbers;
-            all of them must match), a function that is given the Population and returns a mask, or `oar.Best(m)`, the
-            m most useful ones.
+            all of them must match), a function from the Population to a mask, or `oar.Best(m)`, the m most useful ones.
         seed: with a share: the seed of the draw (0 if left out).
-        limits: of a table: what may be done to its columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a
-            TOML file. None leaves only what the schema says: whole numbers stay whole, and categories are switched.
+        limits: for a table: the limits of its columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML
+            file. None leaves only the schema's limits: integers stay integers, and categories are switched.
 
     >>> Perturb(0.5, norm="inf", participants=0.2, seed=7)
     Perturb(budget=0.5, norm=∞, participants=0.2, seed=7)
@@ -91,45 +91,14 @@ class Perturb:
 
     def __repr__(self) -> str:
         """Show what was set, arrays by their size."""
-        parts = [f"budget={_brief(self.budget)}", f"norm={self.norm}"]
+        parts = [f"budget={brief(self.budget)}", f"norm={self.norm}"]
         if self.participants is not None:
-            parts.append(f"participants={_brief(self.participants)}")
+            parts.append(f"participants={brief(self.participants)}")
         if self.seed is not None:
             parts.append(f"seed={self.seed}")
         if self.limits is not None:
             parts.append(f"limits=<{len(self.limits.columns)} columns>")
         return f"Perturb({', '.join(parts)})"
-
-
-@dataclass(frozen=True, eq=False)
-class Allowance:
-    """A resolved action: the norm, the budget of one or of each, and who takes part (None: all)."""
-
-    norm: Norm
-    budget: float | NDArray[np.float64]
-    mask: NDArray[np.bool_] | None = field(default=None)
-
-    @property
-    def single(self) -> bool:
-        """Whether all have the same budget."""
-        return isinstance(self.budget, float)
-
-    @property
-    def same_for_everyone(self) -> bool:
-        """Whether everyone takes part, with the same budget."""
-        return self.single and self.mask is None
-
-    def of(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return the radius of each of some consecutive people: ε_i, or 0 for those who stay out."""
-        if isinstance(self.budget, float):
-            radii = np.full(stop - start, self.budget)
-        else:
-            radii = self.budget[start:stop]
-        return radii if self.mask is None else np.where(self.mask[start:stop], radii, 0.0)
-
-    def everyones(self, size: int) -> NDArray[np.float64]:
-        """Return the radius of every person, 0 for those who stay out."""
-        return self.of(0, size)
 
 
 def is_single_budget(budget: Any) -> bool:
@@ -148,9 +117,3 @@ def check_budget(budget: Any, argument: str) -> float:
     if not 0.0 <= value <= LARGEST_BUDGET:
         raise DataError(f"{argument}: must be finite and ≥ 0 (and at most {LARGEST_BUDGET:g}), got {budget}.")
     return value
-
-
-def _brief(value: Any) -> str:
-    if np.ndim(value) == 0:
-        return getattr(value, "__name__", None) or repr(value)
-    return f"<{np.size(value)} values>"

@@ -1,4 +1,4 @@
-"""Changing labels: labellers give some people another label, or everyone a slightly different soft one.
+"""Label changes: labellers give some people another label, or everyone a slightly different soft one.
 
 Hard labels are flipped: at most `most` people get another class's label. Soft labels are points of the simplex, and
 `soft` is how far each may move in total variation, ½‖y' − y‖₁: the share of the label that is given to other classes.
@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.participation import check_participants, participation_mask
-from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, with_near_names
+from oar.actions.participation import (
+    brief,
+    check_most,
+    check_one_of,
+    check_participants,
+    check_share,
+    members,
+    quota,
+)
+from oar.checks import is_number, with_near_names
+from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.typing import Label, Participants
 
@@ -27,13 +34,13 @@ LARGEST_SOFT = 1e100  # past that, squares of targets overflow
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Relabel:
-    """Other labels for some members. One of `most`, `share` and `soft` says how far it may go.
+    """Changes of some members' labels. Give one of `most`, `share` and `soft` as the limit.
 
     Args:
-        most: how many labels may be flipped.
-        share: or, at most this share of the participants' labels may be flipped (rounded down).
-        soft: or, every participant's soft label may move by so much in total variation (½‖·‖₁, at most 1); where values
-            are regressed, its target by so much (‖·‖₂).
+        most: the largest number of labels that may be flipped.
+        share: in its place, the largest share of the participants' labels that may be flipped (rounded down).
+        soft: in place of both, how far every participant's soft label may move in total variation (½‖·‖₁, at most 1);
+            where values are regressed, how far its target may move (‖·‖₂).
         to: the labels that may be given, a list; None means any class's. A soft label gains in these classes alone.
         participants: whose labels may change: None (everyone's), a boolean mask, a share, a group by columns
             (a dict), or a function of the Population.
@@ -66,7 +73,7 @@ class Relabel:
         check_participants(self.participants, self.seed, "Relabel")
 
     def limits(self, people: Population, regresses: bool, name: str) -> RelabelLimits:
-        """Say whose labels may change, how many and into what; raise where that does not suit model `name`."""
+        """Return whose labels may change, how many and into what; raise where that does not suit model `name`."""
         if regresses and self.soft is None:
             raise OptionError(
                 f"Relabel: flips labels between classes, and {name} predicts values, which have none; "
@@ -79,8 +86,7 @@ class Relabel:
                 "soft: must be at most 1, because a soft label cannot give away more than all of itself, "
                 f"got {self.soft}."
             )
-        mask = participation_mask(self.participants, self.seed, people)
-        mask = np.ones(people.size, dtype=bool) if mask is None else mask
+        mask = members(self.participants, self.seed, people)
         allowed = np.ones(people.value_rows().shape[1] if regresses else len(people.classes), dtype=bool)
         if self.to is not None:
             allowed[:] = False

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.participation import check_participants, participation_mask
-from oar.actions.quota import brief, check_most, check_one_of, check_share, quota
-from oar.errors import with_near_names
+from oar.actions.participation import (
+    brief,
+    check_most,
+    check_one_of,
+    check_participants,
+    check_share,
+    members,
+    quota,
+)
+from oar.checks import with_near_names
 from oar.people import Population
 from oar.typing import Participants
 
@@ -17,13 +24,13 @@ from oar.typing import Participants
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Withhold:
-    """Leaving: at most so many members take their data away (a training weight of 0).
+    """A data strike: a limited number of members withhold their data (a training weight of 0).
 
-    The last people of a class stay: a model of classes cannot be fitted to one that nobody is left in.
+    The last people of a class stay, because a classifier cannot be fitted to an empty class.
 
     Args:
-        most: how many may leave; more than take part means all of them but the last of each class.
-        share: or, at most this share of the participants may leave (rounded down).
+        most: the largest number who may leave; if it exceeds the participants, all of them but the last of each class.
+        share: in its place, the largest share of the participants who may leave (rounded down).
         participants: who may leave: None (everyone), a boolean mask, a share, a group by columns (a dict), or a
             function of the Population.
         seed: with a share of participants: the seed of the draw (0 if left out).
@@ -47,9 +54,8 @@ class Withhold:
         check_participants(self.participants, self.seed, "Withhold")
 
     def limits(self, people: Population) -> WithholdLimits:
-        """Say which of these people may leave, and how many."""
-        mask = participation_mask(self.participants, self.seed, people)
-        mask = np.ones(people.size, dtype=bool) if mask is None else mask
+        """Return which of these people may leave, and how many."""
+        mask = members(self.participants, self.seed, people)
         return WithholdLimits(mask, quota(self.most, self.share, int(mask.sum())))
 
     def __repr__(self) -> str:

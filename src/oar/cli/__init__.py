@@ -9,21 +9,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from oar.checks import check_text
 from oar.cli.commands.audit import audit
-from oar.cli.commands.leverage import leverage
-from oar.cli.commands.limits import limits
 from oar.cli.commands.paper import embed_mnist, outside, reproduce
 from oar.cli.commands.plan import plan
-from oar.cli.commands.questions import questions
+from oar.cli.commands.questions import leverage, questions
 from oar.cli.commands.respond import respond
-from oar.cli.commands.schema import schema
+from oar.cli.commands.schema import limits, schema
 from oar.cli.commands.simulate import simulate
 from oar.cli.commands.study import EXAMPLE as STUDY_EXAMPLE
 from oar.cli.commands.study import study
 from oar.cli.error_words import OPTIONS
-from oar.cli.exits import ENDINGS, clear_endings, left_at_once
-from oar.errors import OptionError, check_text
-from oar.interrupts import listen
+from oar.cli.terminal import ENDINGS, clear_endings, left_at_once
+from oar.errors import OptionError
+from oar.progress import listen
 from oar.version import __version__
 
 __all__ = ["app", "main"]

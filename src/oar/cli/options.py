@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -16,69 +17,65 @@ from oar.cli.inputs.people import Layout, TableInput
 from oar.cli.inputs.problem import ProblemArguments
 
 WRITTEN = FileDialect()
+ASKED = tuple(field.name for field in fields(ProblemArguments))
 OF_CARD = ("data", "example", "feature", "schema", "plain", "budget", "norm", "model", "relabel", "withhold")
-ROWS = "Rows are counted from 0, the header not among them; with --id they are called by that column's value."
+ROWS = "Rows are counted from 0 without the header; with --id they are named by that column's value."
+
+
+def option(*names: str, **settings: Any) -> Any:
+    """Return an option whose default is not shown: its help says what happens without it, where that is not plain."""
+    return typer.Option(*names, show_default=False, **settings)
+
 
 Data = Annotated[
     Path | None,
     typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
 ]
-Example = Annotated[
-    str,
-    typer.Option(help="Data that ship with the package, in place of DATA: german-credit.", show_default=False),
-]
-Target = Annotated[str, typer.Option(help="The column that the model predicts.", show_default=False)]
+Example = Annotated[str, option(help="Data that ship with the package, in place of DATA: german-credit.")]
+Target = Annotated[str, option(help="The column that the model predicts.")]
 Queries = Annotated[
     str,
-    typer.Option(
+    option(
         metavar="ROW|FILE",
-        help=f"Who asks: a row of DATA (several with commas between them), or a file of rows. {ROWS} A row of DATA "
-        "stays in the training data as it is, and does not take part.",
-        show_default=False,
+        help=f"The query subject: a row of DATA (several with commas between them), or a file of rows. {ROWS} A row of "
+        "DATA stays in the training data unchanged, and does not take part.",
     ),
 ]
 Goal = Annotated[
     list[str] | None,
-    typer.Option(
-        help="The prediction that is wanted: a value of the target (repeat it where any of several will do); for ridge "
-        "a number, or a range such as 10..20.",
-        show_default=False,
+    option(
+        help="The goal, which is the desired prediction: a value of the target (repeat the option if any of several "
+        "will do); for ridge a number, or a range such as 10..20."
     ),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(
-        help="How far each member may go: in standard deviations of numbers, flips and switches, or as --limits says; "
-        "with --plain in the columns' own units.",
-        show_default=False,
+    option(
+        help="How far each member may move: in standard deviations of numbers, flips and switches, or in the costs of "
+        "--limits; with --plain in the columns' own units."
     ),
 ]
 NormName = Annotated[
-    str,
-    typer.Option("--norm", help="How costs add up: 1, 2 or inf.  [default: 1; with --plain 2]", show_default=False),
+    str, option("--norm", help="The norm that combines costs: 1, 2 or inf.  [default: 1; with --plain 2]")
 ]
 ModelName = Annotated[
     str,
     typer.Option(
         "--model",
-        help="What is retrained: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised columns, "
-        "the scaler being refitted too; with --plain on the columns as they are.",
+        help="The operator's model: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised columns "
+        "with a scaler that is refitted too; with --plain on the columns as they are.",
     ),
 ]
 LimitsFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--limits",
         metavar="FILE|none",
-        help="TOML file that says what may be done to columns; others stay within what was observed (oar limits drafts "
-        "the file). none lifts all limits.",
-        show_default=False,
+        help="TOML file of the columns' limits; other columns keep the limits observed in the data (oar limits drafts "
+        "the file). none removes all limits.",
     ),
 ]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option("--schema", help="TOML file that says what the columns are (see oar schema).", show_default=False),
-]
+SchemaFile = Annotated[Path | None, option("--schema", help="TOML file of the columns' types (see oar schema).")]
 Missing = Annotated[str, typer.Option(help="What to do about missing values: refuse, drop or impute.")]
 Participants = Annotated[
     str,
@@ -92,125 +89,76 @@ Seed = Annotated[
 ]
 Group = Annotated[
     str,
-    typer.Option(
-        help="A column of DATA by whose values burden and side effects are told; small groups are put together.",
-        show_default=False,
-    ),
+    option(help="A column of DATA by whose values burden and side effects are reported; small groups are merged."),
 ]
-Several = Annotated[
-    str,
-    typer.Option(help="With several queries, what counts: mean, worst or share.  [default: mean]", show_default=False),
-]
+Several = Annotated[str, option(help="The goal loss of several queries: mean, worst or share.  [default: mean]")]
 Barred = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--not",
-        help="In place of --goal: any prediction but this will do; may be repeated.",
-        show_default=False,
-    ),
+    list[str] | None, option("--not", help="In place of --goal: any prediction but this one; may be repeated.")
 ]
 Share = Annotated[
     float | None,
-    typer.Option(
-        help="With several queries: the share of them that must get the goal for a success.  [default: 1]",
-        show_default=False,
-    ),
+    option(help="With several queries: the share that must reach the goal for a success.  [default: 1]"),
 ]
 MoveToo = Annotated[
     bool,
     typer.Option(
         "--move-too",
-        help="Who asks are rows of DATA that take part, if --participants lets them: they are judged where their own "
-        "moves take them.",
+        help="The query subjects are rows of DATA that take part, if --participants includes them, and are predicted "
+        "at their own moved features.",
     ),
 ]
-Probability = Annotated[
-    float | None,
-    typer.Option(help="The goal's probability must come to this at least, too.", show_default=False),
-]
-Within = Annotated[
-    float | None,
-    typer.Option(help="With ridge: how near to the goal is near enough.", show_default=False),
-]
-Relabelled = Annotated[
-    int | None, typer.Option("--relabel", min=1, help="Let so many labels change, at most.", show_default=False)
-]
-Withheld = Annotated[
-    int | None, typer.Option("--withhold", min=1, help="Let so many members leave, at most.", show_default=False)
-]
+Probability = Annotated[float | None, option(help="The goal must also have at least this probability.")]
+Within = Annotated[float | None, option(help="With ridge: the tolerance within which the goal is reached.")]
+Relabelled = Annotated[int | None, option("--relabel", min=1, help="The largest number of labels that may change.")]
+Withheld = Annotated[int | None, option("--withhold", min=1, help="The largest number of members who may leave.")]
 Changed = Annotated[
-    float | None,
-    typer.Option(
-        help="Of those who do nothing, at most this share may get another prediction, such as 0.02.", show_default=False
-    ),
+    float | None, option(help="Largest share of those who do nothing whose prediction may change, such as 0.02.")
 ]
 Lost = Annotated[
     float | None,
-    typer.Option(
-        help="Of those who have the goal's prediction, at most this share may lose it, such as 0.02: of the members "
-        "who move, where their moves take them, and of those who do nothing.",
-        show_default=False,
+    option(
+        help="Largest share of those with the goal's prediction who may lose it, such as 0.02: of members who move, "
+        "predicted at their moved features, and of those who do nothing."
     ),
 ]
-Worse = Annotated[
-    float | None,
-    typer.Option(help="The model's accuracy may fall by so much at most, such as 0.01.", show_default=False),
-]
-Name = Annotated[
-    str,
-    typer.Option("--id", help="A column of names of people, which is no feature; 004 is not 4.", show_default=False),
-]
+Worse = Annotated[float | None, option(help="Largest fall of the model's accuracy, such as 0.01.")]
+Name = Annotated[str, option("--id", help="A column of people's names, which is not a feature; 004 is not 4.")]
 LeftOut = Annotated[
-    list[str] | None,
-    typer.Option("--leave-out", help="A column that the model does not see; may be repeated.", show_default=False),
+    list[str] | None, option("--leave-out", help="A column that the model does not see; may be repeated.")
 ]
-Weights = Annotated[str, typer.Option(help="A column of training weights.", show_default=False)]
+Weights = Annotated[str, option(help="A column of training weights.")]
 Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="Columns are numbers that are measured together in their own units, and the model sees them so, without a "
-        "scaler; no schema and no limits. Then plans for nearest-centroid are proved optimal.",
+        help="Columns are plain numbers in their own units, for budget and model alike, without schema, limits and "
+        "scaler. Plans for nearest-centroid are then proved optimal.",
     ),
 ]
 Features = Annotated[
     list[str] | None,
-    typer.Option(
-        "--feature",
-        help="A column that is a feature although it looks like row numbers or names; may be repeated.",
-        show_default=False,
+    option(
+        "--feature", help="A column that is a feature although it looks like row numbers or names; may be repeated."
     ),
 ]
 Sep = Annotated[
-    str,
-    typer.Option(
-        help="What is between cells.  [default: a comma, or what the whole header has instead; a tab in .tsv]",
-        show_default=False,
-    ),
+    str, option(help="The separator between cells.  [default: a comma, or what the header has instead; a tab in .tsv]")
 ]
-Encoding = Annotated[
-    str, typer.Option(help="How letters are bytes, such as latin-1.  [default: utf-8]", show_default=False)
-]
-Decimal = Annotated[
-    str, typer.Option(help="The decimal mark, such as a comma.  [default: a point]", show_default=False)
-]
-Thousands = Annotated[str, typer.Option(help="The mark between thousands, as in 1,200 or 1'200.", show_default=False)]
+Encoding = Annotated[str, option(help="The character encoding, such as latin-1.  [default: utf-8]")]
+Decimal = Annotated[str, option(help="The decimal mark, such as a comma.  [default: a point]")]
+Thousands = Annotated[str, option(help="The mark between thousands, as in 1,200 or 1'200.")]
 Na = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--na",
-        help="A word that stands for a missing value, such as unknown or ?, beside NA, NaN and empty cells; may be "
+        help="A word for a missing value, such as unknown or ?, in addition to NA, NaN and empty cells; may be "
         "repeated.",
-        show_default=False,
     ),
 ]
 TableFile = Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .xlsx file.", show_default=False)]
-NoFeature = Annotated[
-    str,
-    typer.Option("--target", help="The column that a model predicts, which is no feature.", show_default=False),
-]
-Sheet = Annotated[str, typer.Option(help="The sheet of an .xlsx file.  [default: the first]", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Write over what is there already.")]
+NoFeature = Annotated[str, option("--target", help="The column that a model predicts, which is not a feature.")]
+Sheet = Annotated[str, option(help="The sheet of an .xlsx file.  [default: the first]")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def about_files(
@@ -273,31 +221,10 @@ def about_people(
     seed: Seed = 0,
 ) -> ProblemArguments:
     """Return what is asked; its arguments are the options of every command that asks about people."""
+    said = {key: value for key, value in locals().items() if key in ASKED}
     called, out, seen = "".join(by_place([name])), by_place(leave_out), by_place(feature)
-    return ProblemArguments(
-        data=data,
-        layout=Layout(written, target, called, out, seen, weights, schema, missing, plain),
-        example=example,
-        query=query,
-        goal=tuple(goal or ()),
-        barred=tuple(barred or ()),
-        budget=budget,
-        norm=norm,
-        model=model,
-        limits=limits,
-        participants=participants,
-        relabel=relabel,
-        withhold=withhold,
-        several=several,
-        share=share,
-        move_too=move_too,
-        probability=probability,
-        within=within,
-        changed=changed,
-        lost=lost,
-        worse=worse,
-        seed=seed,
-    )
+    layout = Layout(written, target, called, out, seen, weights, schema, missing, plain)
+    return ProblemArguments(layout=layout, **said | {"goal": tuple(goal or ()), "barred": tuple(barred or ())})
 
 
 def by_place(names: list[str] | None) -> tuple[str, ...]:

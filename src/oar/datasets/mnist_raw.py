@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import choose
 from oar.datasets.idx import parse_idx, read_content
 from oar.datasets.mirrors import BY_HAND, STANDARD_SHA256, cache_folder, find_file, standard_content
-from oar.errors import StorageError, choose
+from oar.errors import StorageError
 
 PREFIXES = {"train": "train", "test": "t10k"}
 SIDE = 28

@@ -1,4 +1,4 @@
-"""HOW OPERATORS DEFEND THEMSELVES: what they do to data, model or calendar before they retrain."""
+"""Operators' defences: changes of data, model or calendar before they retrain."""
 
 from oar.defences.base import Defence, Prepared, Together, as_defence
 from oar.defences.calendar import Delayed, RandomRetraining

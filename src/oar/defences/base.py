@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import OptionError
 from oar.people import Population
 from oar.typing import DefenceLike
 
@@ -43,7 +44,7 @@ class Prepared:
 
 
 class Defence:
-    """Base of every defence; as it stands it does nothing."""
+    """Base class of defences; by itself it does nothing."""
 
     name: ClassVar[str] = "none"
 
@@ -72,7 +73,7 @@ class Defence:
 @with_near_names
 @dataclass(frozen=True, init=False)
 class Together(Defence):
-    """Several defences, one after the other: each prepares what the one before it left.
+    """Several defences, one after the other: each is applied to the output of the one before it.
 
     There is a refit in a round only if all of them say so.
 
@@ -142,14 +143,9 @@ def _through(stages: list[tuple[Population, Prepared]], by_weight: Array) -> Arr
     for people, stage in reversed(stages):
         if stage.pull_back is not None:
             slopes = slopes + stage.pull_back(by_weight)
-        before, after = weights_of(people)[stage.kept], weights_of(stage.people)
+        before, after = people.row_weights[stage.kept], stage.people.row_weights
         factors = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
         wide, longer = np.zeros((people.size, slopes.shape[1])), np.zeros(people.size)
         wide[stage.kept], longer[stage.kept] = slopes, by_weight * factors
         slopes, by_weight = wide, longer
     return slopes
-
-
-def weights_of(people: Population) -> Array:
-    """Return everyone's weight (n,): 1 where none were given."""
-    return people.row_weights

@@ -10,10 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.checks import check_whole
+from oar.checks import check_whole, with_near_names
 from oar.defences.base import Defence
 from oar.defences.settings import check_number
-from oar.errors import with_near_names
 
 
 @with_near_names

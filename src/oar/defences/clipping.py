@@ -21,24 +21,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.defences.base import Array, Defence, Prepared, weights_of
+from oar.checks import with_near_names
+from oar.defences.base import Array, Defence, Prepared
 from oar.defences.settings import check_number
-from oar.errors import with_near_names
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear.losses import Linear
-from oar.models.wrap.scaled import ScaledParameters, unscaled
+from oar.models.wrap.scaled import ScaledParameters
 from oar.people import Population
 
 
 @with_near_names
 @dataclass(frozen=True)
 class ClippedInfluence(Defence):
-    """Weighs people down whose loss at the deployed model has a gradient above `most` times the median.
+    """Clipped influence: reduces the weight of people whose gradient exceeds `most` times the median.
 
-    θ is as the model keeps it: of linear models, scaled or not, the matrix (W, b) that applies to features as they were
-    given; of other scaled models, what is behind the scaler. Nobody's weight becomes 0, so no class is emptied. Where
-    nothing is deployed yet, nothing is clipped; people of no weight do not count for the median.
+    Gradients are those at the deployed model, in θ as the model stores it: of linear models, scaled or not, the matrix
+    (W, b) that applies to features as they were given; of other scaled models, what is behind the scaler. Nobody's
+    weight becomes 0, so no class is emptied. Where nothing is deployed yet, nothing is clipped; people of no weight do
+    not count for the median.
 
     Args:
         most: above 0; below 1 even the typical person is weighed down.
@@ -57,7 +58,7 @@ class ClippedInfluence(Defence):
         if parameters is None:
             return Prepared(people, everyone)
         pulls = _Pulls(people, model, parameters)
-        weights, lengths = weights_of(people), pulls.lengths
+        weights, lengths = people.row_weights, pulls.lengths
         counted = np.flatnonzero(weights > 0)
         order = counted[lengths[counted].argsort(kind="stable")]
         middle = order[[(order.size - 1) // 2, order.size // 2]]
@@ -110,7 +111,7 @@ class _Pulls:
 
     @property
     def _is_linear(self) -> bool:
-        return isinstance(unscaled(self._model), Linear)
+        return isinstance(self._model.unscaled, Linear)
 
     def gradients(self) -> Array:
         """Return ∇_x G; 0 where G is 0, where it has none."""
@@ -122,17 +123,17 @@ class _Pulls:
         slopes, outputs, far = self._linear()
         size = np.linalg.norm(slopes, axis=0)
         along = slopes / np.where(size > 0, size, 1.0)
-        bent = np.asarray(unscaled(self._model).bend(outputs, self._targets.T, along))
+        bent = np.asarray(self._model.unscaled.bend(outputs, self._targets.T, along))
         return far[:, None] * (bent.T @ self._parameters[:, :-1]) + (size / far)[:, None] * self._features
 
     def _linear(self) -> tuple[Array, Array, Array]:
         """Return a (o, n), z (o, n) and √(1 + ‖x‖²) (n,)."""
         outputs = self._parameters[:, :-1] @ self._features.T + self._parameters[:, -1:]
-        slopes = np.asarray(unscaled(self._model).slopes(outputs, self._targets.T))
+        slopes = np.asarray(self._model.unscaled.slopes(outputs, self._targets.T))
         return slopes, outputs, np.sqrt(1 + (self._features**2).sum(axis=1))
 
     def _by_jax(self) -> tuple[Array, Array]:
-        need_jax_functions(unscaled(self._model), "oar.defences.ClippedInfluence")
+        need_jax_functions(self._model.unscaled, "oar.defences.ClippedInfluence")
         import jax
 
         with jax.enable_x64(True):
@@ -149,7 +150,7 @@ def _compiled(model: Differentiable) -> Any:
     def length(row: Any, parameters: Any, target: Any) -> Any:
         if isinstance(parameters, ScaledParameters):
             parameters, row = parameters.model, parameters.scaled(row)
-        gradient = jax.grad(unscaled(model).example_loss)(parameters, row, target)
+        gradient = jax.grad(model.unscaled.example_loss)(parameters, row, target)
         squares = sum((leaf**2).sum() for leaf in jax.tree.leaves(gradient))
         return jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1.0)), 0.0)
 

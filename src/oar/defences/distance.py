@@ -7,20 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.defences.base import Defence, Prepared, weights_of
+from oar.checks import with_near_names
+from oar.defences.base import Defence, Prepared
 from oar.defences.settings import check_number
-from oar.errors import OptionError, with_near_names
+from oar.errors import OptionError
 from oar.people import Population
 
 
 @with_near_names
 @dataclass(frozen=True)
 class DistanceFilter(Defence):
-    """Leaves out those who are farthest from the weighted mean of their class, in the features' own units.
+    """A distance filter: leaves out the people farthest from the weighted mean of their class.
 
-    A class is never emptied: of m people ⌊share · m⌋ are left out, which is fewer than all, and the one who is nearest
-    to its class's centre stays, however small the radius. For models that predict values everyone is of one class.
-    People of no weight are neither counted nor left out.
+    Distances are in the features' own units. A class is never emptied: of m people ⌊share · m⌋ are left out, which is
+    fewer than all, and the one who is nearest to its class's centre stays, however small the radius. For models that
+    predict values everyone is of one class. People of no weight are neither counted nor left out.
 
     Args:
         share: of each class, above 0 and below 1.
@@ -45,7 +46,7 @@ class DistanceFilter(Defence):
     def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
         """Leave out the farthest of each class."""
         kept = np.ones(people.size, dtype=bool)
-        features, weights = np.asarray(people.features, dtype=np.float64), weights_of(people)
+        features, weights = np.asarray(people.features, dtype=np.float64), people.row_weights
         codes = np.zeros(people.size) if getattr(model, "regresses", False) else people.codes(0, people.size)
         for code in np.unique(codes):
             rows = np.flatnonzero((codes == code) & (weights > 0))

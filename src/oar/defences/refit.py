@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.defences.base import Defence, Prepared, weights_of
+from oar.defences.base import Defence, Prepared
 from oar.defences.clipping import reweighed
 from oar.people import Population
 
@@ -49,7 +49,7 @@ def defended_refit(people: Population, model: Any, defence: Defence, deployed: A
     if prepared.people is people:
         return DefendedRefit(defended, prepared, people)
     weights = np.zeros(people.size)
-    weights[prepared.kept] = weights_of(prepared.people)
+    weights[prepared.kept] = prepared.people.row_weights
     return DefendedRefit(defended, prepared, reweighed(people, defended, weights))
 
 

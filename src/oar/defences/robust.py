@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from oar.checks import with_near_names
 from oar.defences.base import Defence
-from oar.errors import OptionError, with_near_names
-from oar.models.centroid.class_means import ClassMean, MedianOfBlocks, TrimmedMean
-from oar.models.centroid.robust_centroids import RobustCentroids
+from oar.errors import OptionError
+from oar.models.centroid.robust_centroids import ClassMean, MedianOfBlocks, RobustCentroids, TrimmedMean
 
 
 @with_near_names

@@ -1,5 +1,5 @@
-"""MODELS THAT OTHERS WROTE: scikit-learn's estimators as twins that can be differentiated, and black boxes."""
+"""Estimators of other libraries: scikit-learn's estimators as differentiable twins, and black boxes."""
 
-from oar.estimators.black_box.box import BlackBox
+from oar.estimators.black_box import BlackBox
 
 __all__ = ["BlackBox"]

@@ -12,7 +12,7 @@ from oar.estimators.cores.linear import LogisticCore, MachineCore, RidgeClassifi
 from oar.estimators.cores.mlp import mlp
 from oar.estimators.cores.protocol import Core
 from oar.estimators.cores.sgd import sgd
-from oar.estimators.fitting import last_step, unfitted
+from oar.estimators.rows import last_step, unfitted
 from oar.estimators.transformers.front import front_of
 from oar.estimators.twin import Twin
 
@@ -31,7 +31,7 @@ def recognised(estimator: Any) -> Twin | CentroidTwin:
         return centroid_twin(fresh)
     core = _core(last_step(fresh), whole=fresh)
     front = front_of(fresh)
-    return Twin(fresh, core, front, table=front is not None and front.table)
+    return Twin(fresh, core, front, table=front.table)
 
 
 def _is_known(estimator: Any, name: str) -> bool:

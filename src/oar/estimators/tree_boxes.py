@@ -14,6 +14,7 @@ feature by itself. A box that holds no number is a leaf that this query cannot g
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,51 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 FARTHEST = 1e100  # moves beyond this are not looked at; float32 ends at 3e38
 LEAF = -1  # what scikit-learn has for children of a leaf
+SCALERS = ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler")  # which treat each column alone
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledTree:
+    """One of scikit-learn's decision trees, and the scalers before it that treat each column alone; fitted or not."""
+
+    scalers: list[Any]
+    tree: Any
+
+    @classmethod
+    def of(cls, estimator: Any) -> ScaledTree | None:
+        """Return the tree that this estimator or pipeline is; None where it is none, or not behind such scalers alone.
+
+        It is found by names, so that nothing is imported for an estimator that is no tree.
+        """
+        steps = [step for _, step in estimator.steps] if hasattr(estimator, "steps") else [estimator]
+        scalers, tree = [step for step in steps[:-1] if hasattr(step, "transform")], steps[-1]
+        known = _named(tree, "sklearn.tree", ("DecisionTreeClassifier", "DecisionTreeRegressor"))
+        alone = all(_named(scaler, "sklearn.preprocessing", SCALERS) for scaler in scalers)
+        return cls(scalers, tree) if known and alone else None
+
+    def boxes(self, query: Array, rows_of: Callable[[Array], Any]) -> tuple[Array, Array]:
+        """Return the least and greatest moves (l, d) of the query (d,) that end in each leaf of the fitted tree.
+
+        `rows_of` makes what scalers are given of people (m, d).
+        """
+
+        def scaled(points: Array) -> Array:
+            rows = rows_of(points) if self.scalers else points
+            for scaler in self.scalers:
+                rows = scaler.transform(rows)
+            return np.asarray(rows)
+
+        return leaf_boxes(self.tree.tree_, query, scaled)
+
+    def same_as(self, other: ScaledTree) -> bool:
+        """Report whether two fitted trees are the same, split by split and leaf by leaf."""
+        names = ("children_left", "children_right", "feature", "threshold", "value")
+        one, two = self.tree.tree_, other.tree.tree_
+        return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
+
+
+def _named(estimator: Any, module: str, names: tuple[str, ...]) -> bool:
+    return type(estimator).__module__.startswith(module) and type(estimator).__name__ in names
 
 
 def leaf_boxes(tree: Any, query: Array, scaled: Callable[[Array], Array]) -> tuple[Array, Array]:

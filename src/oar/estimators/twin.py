@@ -1,26 +1,69 @@
-"""A scikit-learn estimator as a model that can be differentiated through.
+"""A scikit-learn estimator's twin, which can be differentiated through.
 
 Plans are made with the twin, whose refits are quick and whose gradients are known. Nothing is called a success by it:
-audits train a clone of the estimator itself, by its own `fit`, on what its owner would give it.
+audits train a clone of the estimator itself, by its own `fit`, on what its owner would give it (`rows`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError
-from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import FittedEstimator, RowConversion, last_step, one_label_each, trained, weight_argument
+from oar.estimators.cores.protocol import NO_PLACES, Core
+from oar.estimators.rows import FittedEstimator, RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
+from oar.models.protocol import delegated
 from oar.people import Population
+
+Array = NDArray[np.float64]
+
+
+class NoFront:
+    """Nothing in front of an estimator, which is given people's features as they are; `Front` has what a pipeline has.
+
+    Attributes:
+        empty: whether nothing stands before the estimator.
+        table: whether columns are told apart.
+        smooth: whether nothing in it has kinks.
+        invariant: whether a shift of everybody and the query changes nothing behind it.
+        equivariant: whether such a shift is at most a shift behind it.
+    """
+
+    empty: bool = True
+    table: bool = False
+    smooth: bool = True
+    invariant: bool = False
+    equivariant: bool = True
+
+    def behind(self, name: str) -> str:
+        """Return the name of an estimator, and of what stands before it."""
+        return name
+
+    def check(self, people: Population) -> None:
+        """Raise where something in it cannot be fitted to these people."""
+
+    def training(self, features: Array, people: Population, core: Core) -> Any:
+        """Bind front and estimator to people."""
+        return core.training(features, people)
+
+    def read(self, fitted: Any, people: Population) -> Any:
+        """Return what a fitted front has learned, which `transform` is asked of."""
+        return self
+
+    def transform(self, rows: Array) -> Array:
+        """Return what the estimator is given for people (m, d)."""
+        return rows
+
+
+NO_FRONT = NoFront()
 
 
 class TwinParameters(NamedTuple):
-    """The parameters of an estimator: its front's statistics (None where there is no front), and its last step's."""
+    """The parameters of an estimator: what its front has learned, and its last step's."""
 
     front: Any
     core: Any
@@ -45,15 +88,16 @@ class Original:
         return self.trained.unfinished
 
     @property
-    def places(self) -> NDArray[np.intp] | None:
-        """The positions of its classes among the people's; None where it predicts values."""
-        return None if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
+    def places(self) -> NDArray[np.intp]:
+        """The positions of its classes among the people's; none where it predicts values."""
+        return NO_PLACES if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
 
     def outputs(self, features: Array) -> Array:
         """Return what it says of people (m, d)."""
         return self.twin.core.outputs_of(self.trained.estimator, self.handing.rows(features), self.places)
 
 
+@delegated("core", "convex", "regresses", "least_loss", "target_rows")
 @dataclass(frozen=True, eq=False)
 class Twin(Differentiable):
     """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it.
@@ -61,51 +105,39 @@ class Twin(Differentiable):
     Attributes:
         estimator: an unfitted clone of what was given.
         core: how its last step is differentiated.
-        front: what stands before that in a pipeline; None where nothing does.
+        front: what stands before that in a pipeline.
         table: whether it sees a table as it came rather than as coordinates.
     """
 
     estimator: Any
     core: Core
-    front: Any = None
+    front: NoFront = field(default_factory=lambda: NO_FRONT)
     table: bool = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the estimator that predicts, and that something stands before it."""
-        return self.core.name if self.front is None else f"{self.core.name} behind {self.front.name}"
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        """Whether training has one minimum."""
-        return self.core.convex
+        return self.front.behind(self.core.name)
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether shifting everyone and the query together changes nothing."""
-        if self.front is None:
-            return self.core.equivariant
         return self.front.invariant or (self.core.equivariant and self.front.equivariant)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
         """Whether nothing has kinks."""
-        return self.core.smooth and (self.front is None or self.front.smooth)
+        return self.core.smooth and self.front.smooth
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
         """Whether outputs are linear in the people's features."""
-        return self.core.linear and self.front is None
+        return self.core.linear and self.front.empty
 
     @property
-    def regresses(self) -> bool:  # type: ignore[override]
-        """Whether it predicts values."""
-        return self.core.regresses
-
-    @property
-    def least_loss(self) -> float:  # type: ignore[override]
-        """A lower bound of every query's loss."""
-        return self.core.least_loss
+    def scales_itself(self) -> bool:  # type: ignore[override]
+        """Whether something stands before the estimator, which may scale."""
+        return not self.front.empty
 
     @property
     def tolerance(self) -> float | None:
@@ -114,7 +146,7 @@ class Twin(Differentiable):
 
     def written_down(self, people: Population) -> Differentiable:
         """Return the model of `oar.models` that the estimator is for these people; raise where it is none of them."""
-        found = None if self.front is not None else self.core.written_down(people)
+        found = self.core.written_down(people) if self.front.empty else None
         if found is None:
             raise DataError(
                 f"model: only what is one of oar.models can be written down, got {self.estimator!r}, which is more; "
@@ -138,19 +170,11 @@ class Twin(Differentiable):
         if people.weights is not None:
             weight_argument(self.estimator, people.weights)  # which says so where it knows none
         self.core.check(people)
-        if self.front is not None:
-            self.front.bound(people)
-
-    def target_rows(self, targets: Any) -> Any:
-        """Return what outputs are compared with."""
-        return self.core.target_rows(targets)
+        self.front.check(people)
 
     def training(self, people: Population) -> Any:
         """Bind the twin to people: a `Training`, which refits by itself."""
-        features = np.asarray(people.features, dtype=np.float64)
-        if self.front is None:
-            return self.core.training(features, people)
-        return self.front.bound(people).training(features, people, self.core)
+        return self.front.training(np.asarray(people.features, dtype=np.float64), people, self.core)
 
     def original(self, people: Population, features: Array) -> Original:
         """Train the estimator itself on people with these features (n, d), their labels and weights."""
@@ -169,21 +193,18 @@ class Twin(Differentiable):
     def read(self, original: Original) -> TwinParameters:
         """Return the parameters of the estimator, fitted."""
         fitted = original.trained.estimator
-        front = None if self.front is None else self.front.read(fitted, original.handing.people)
+        front = self.front.read(fitted, original.handing.people)
         return TwinParameters(front, self.core.read(last_step(fitted), original.places))
 
     def own_parameters(self, training: Any, flat: Array) -> TwinParameters:
         """Return flat parameters of `training` in the twin's form."""
-        if self.front is None:
-            return TwinParameters(None, self.core.own_parameters(training, flat))
+        if self.front.empty:
+            return TwinParameters(NO_FRONT, self.core.own_parameters(training, flat))
         return training.parameters(flat)
 
     def _all_outputs(self, parameters: TwinParameters, features: Any) -> Array:
         rows = np.asarray(features, dtype=np.float64)
-        flat = rows.reshape(-1, rows.shape[-1])
-        if parameters.front is not None:
-            flat = parameters.front.transform(flat)
-        found = self.core.outputs(parameters.core, flat)
+        found = self.core.outputs(parameters.core, parameters.front.transform(rows.reshape(-1, rows.shape[-1])))
         return found.reshape((*rows.shape[:-1], found.shape[-1]))
 
     def probabilities(self, parameters: Any, features: Any) -> Array:
@@ -194,10 +215,7 @@ class Twin(Differentiable):
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         found = self._all_outputs(parameters, features)
-        if self.regresses:
-            target = np.broadcast_to(np.asarray(goal, dtype=np.float64), found.shape[-1:])
-        else:
-            target = np.asarray(self.target_rows(np.eye(max(found.shape[-1], 2))[[goal]]))[0]
+        target = self._target_of(goal, found.shape[-1])
         flat = found.reshape(-1, found.shape[-1])
         return np.array([output_loss(self.core.loss, row, target) for row in flat]).reshape(found.shape[:-1])
 

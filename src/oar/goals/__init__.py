@@ -1,4 +1,4 @@
-"""WHAT THEY WANT: goals beyond one label at one query, and how they are lowered."""
+"""Goals and their losses: one label of one query, and everything beyond."""
 
 from oar.goals.aimed import Aimed
 from oar.goals.keep import Keep

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import is_number, with_near_names
+from oar.errors import DataError, OptionError
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
 from oar.people.groups import grouped
@@ -25,15 +25,15 @@ class Keep:
     """Limits on a plan's side effects; the audit checks them, and no plan that breaks them is a success.
 
     Args:
-        changed: the share of the bystanders whose predicted class may change, at most. Bystanders are the people whose
-            own data stay as they are, and who do not ask as `oar.Members`.
-        lost: of those who have a prediction that is asked for, the share who may lose it, at most: of the movers, each
-            predicted where its own move takes it, and of the bystanders, each of the two by itself.
+        changed: the largest share of the bystanders whose predicted class may change. Bystanders are the people whose
+            own data do not change, and who are not query subjects (`oar.Members`).
+        lost: of those with the goal's prediction, the largest share who may lose it: among the movers, predicted at
+            their moved features, and among the bystanders, each of the two separately.
         groups: with `changed` or `lost`: a column's name, several names, or one value for each person; then the limit
-            holds for every group by itself.
-        worse: by how much accuracy may fall, or the mean squared error rise where values are predicted.
-        held_out: with `worse`: the people by whom the model is scored, an `oar.Population` or of a table a DataFrame
-            with its target; None means the people themselves, as they were before any move.
+            holds for every group separately.
+        worse: the largest fall of accuracy, or rise of the mean squared error where values are predicted.
+        held_out: with `worse`: the people on whom the model is scored, an `oar.Population` or for a table a DataFrame
+            with its target; None means the unmoved people themselves.
 
     >>> Keep(changed=0.01, worse=0.005)
     Keep(changed=0.01, worse=0.005)

@@ -1,4 +1,4 @@
-"""From what a query says to people who are asked about, and to what each of them wants."""
+"""The query subjects and the goal of each, read from a query's arguments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from oar.errors import DataError, OptionError
 from oar.goals.wishes import ClassWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
-from oar.models import Differentiable, LinearSVM
-from oar.models.wrap.scaled import unscaled
 from oar.people import Population
-from oar.people.tables.arrays import is_frame, is_series
+from oar.people.tables.arrays import is_frame, is_series, read_only
 
 Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists
@@ -40,16 +38,16 @@ def read_points(people: Population, features: Any) -> QueryPoints:
     """Return who asks: one person, several rows, or members."""
     if isinstance(features, Members):
         members = _positions(people, features.who)
-        points = np.asarray(people.features[members], dtype=np.float64)
+        points = read_only(np.asarray(people.features[members], dtype=np.float64))
         if features.stay:
             return QueryPoints(points, None, members.size == 1, members)
         return QueryPoints(points, members, False, members)
     rows = _rows(features)
     if rows is None:
-        return QueryPoints(people.vector(features, "query features")[None], None, True)
+        return QueryPoints(read_only(people.vector(features, "query features")[None]), None, True)
     if not rows:
         raise DataError("query features: must be at least one person, got none.")
-    return QueryPoints(np.stack([people.vector(row, "query features") for row in rows]), None, False)
+    return QueryPoints(read_only(np.stack([people.vector(row, "query features") for row in rows])), None, False)
 
 
 def _rows(features: Any) -> list | None:
@@ -105,7 +103,7 @@ def read_wishes(people: Population, model: Any, query: Any, asked: QueryPoints) 
         return tuple(_value(people, model, goal, query.within) for goal in goals)
     if query.within is not None:
         raise OptionError(f"Query within: is for models that predict values; {model.name} predicts classes.")
-    if query.probability is not None and isinstance(unscaled(model), LinearSVM):
+    if query.probability is not None and model.margins:
         raise OptionError(f"probability: {model.name} has margins and no probabilities; leave it out.")
     return tuple(_classes(people, model, goal, query.probability) for goal in goals)
 
@@ -115,9 +113,9 @@ def _classes(people: Population, model: Any, goal: Any, probability: float | Non
     if len(codes) == len(people.classes):
         raise DataError(f"goal: must leave out at least one class, got all of {_listed(people.classes)}.")
     shares = np.eye(len(people.classes))
-    targets = model.target_rows(shares) if isinstance(model, Differentiable) else shares
+    targets = shares if model.only_asked else model.target_rows(shares)
     rivals = tuple(code for code in range(len(people.classes)) if code not in codes)
-    return ClassWish(codes, rivals, tuple(np.asarray(targets)), probability)
+    return ClassWish(codes, rivals, tuple(read_only(np.asarray(targets))), probability)
 
 
 def _codes(people: Population, goal: Any) -> tuple[int, ...]:

@@ -119,6 +119,13 @@ class ClassWish:
             return self.lead(outputs) >= -TIE
         return self.lead(outputs) > TIE * (1 + float(np.abs(outputs).max()))
 
+    def reached_as(self, outputs: Array, code: Any) -> bool:
+        """Report whether outputs (o,) of who is predicted the class `code` give the goal; a tie does not."""
+        if self.probability is not None:
+            return self.reached(outputs)
+        tied = abs(self.lead(outputs)) <= TIE * (1 + float(np.abs(outputs).max()))
+        return bool(code in self.codes and not tied)
+
 
 def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:
     """Return L_S = −log Σ e^{−L} and its gradients, from each class's own."""
@@ -171,6 +178,10 @@ class ValueWish:
             target = np.clip(training.outputs(parameters, point), self.nearest, self.farthest)
         return training.goal(parameters, point, target)
 
+    def loss(self, outputs: Array) -> float:
+        """Return half the squared distance of outputs (o,) from the box that is aimed at."""
+        return 0.5 * float(((outputs - np.clip(outputs, self.nearest, self.farthest)) ** 2).sum())
+
     def lead(self, outputs: Array) -> float:
         """Return how far inside the range outputs (o,) are; from 0 on it is reached."""
         return float(np.minimum(outputs - self.low, self.high - outputs).min())
@@ -178,6 +189,10 @@ class ValueWish:
     def reached(self, outputs: Array) -> bool:
         """Report whether outputs (o,) are in the range; its ends are."""
         return self.lead(outputs) >= -float(np.finfo(float).eps) * (1 + float(np.abs(outputs).max()))
+
+    def reached_as(self, outputs: Array, prediction: Any) -> bool:
+        """Report the same; what is predicted are the outputs."""
+        return self.reached(outputs)
 
 
 Wish = ClassWish | ValueWish

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from oar.errors import DataError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import DataError
 
 
 @with_near_names
@@ -38,8 +39,8 @@ class AnyBut:
 class Between:
     """A goal for models that predict values: a range, its ends included; None is an open end.
 
-    With two ends, plans aim at the middle. With one, they aim past it, by one standard deviation of the people's own
-    values, and gain nothing by going farther.
+    With two ends, plans aim at the middle. With one, they aim past it by one standard deviation of the people's own
+    values, and gain nothing beyond that.
 
     >>> Between(low=10.0)
     Between(low=10.0, high=None)
@@ -72,15 +73,15 @@ class GoalText:
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Query subjects who are members themselves: what they contribute is also what they are judged by.
+    """Query subjects who are members themselves, and are predicted at the features that they contribute.
 
-    A member's move then changes both the model and where that member stands. With `stay`, they take no part, and are
-    judged as they are; still it is known who they are, and that they are no bystanders. Without `Members`, a query is
-    somebody of whom nothing more is known, whoever's row it may be.
+    A member's move then changes both the model and that member's own features. With `stay`, they do not take part, and
+    are predicted at their unmoved features; as query subjects they are not counted as bystanders. Without `Members`, a
+    query is a separate person, even if it equals somebody's row.
 
     Args:
         who: a boolean mask of the people, positions, or of a DataFrame labels of its index.
-        stay: whether they stay as they are.
+        stay: whether they do not move.
     """
 
     who: Any

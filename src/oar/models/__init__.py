@@ -1,4 +1,4 @@
-"""WHAT IS RETRAINED: the operator's model."""
+"""The operator's models: what is retrained."""
 
 from oar.models.autodiff.custom import Custom, from_equinox
 from oar.models.autodiff.mlp import MLP
@@ -8,7 +8,7 @@ from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.differentiable import Differentiable
 from oar.models.linear.losses import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.models.protocol import Model
 from oar.models.torch.model import from_torch
 from oar.models.wrap.ensemble import Ensemble

@@ -10,14 +10,13 @@ JAX is imported only when such a model is used, and always computes in float64.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import need_jax
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.protocol import Capabilities
 from oar.people import Population
@@ -27,9 +26,9 @@ ROWS = 1_000  # people whose outputs are computed side by side
 
 
 class Differentiable(Capabilities):
-    """Base of every model that is differentiated; a subclass says what is learned and how it is judged.
+    """Base class of differentiable models; a subclass defines the parameters and the losses.
 
-    What it can do besides is said by its `oar.models.protocol.Capabilities`; `name` is what cards and reports call it.
+    Its `oar.models.protocol.Capabilities` state what else it can do; `name` is its name in cards and reports.
     """
 
     name: str
@@ -101,7 +100,7 @@ class Differentiable(Capabilities):
         They apply to features as they were given. Those of linear models are one matrix (o, d + 1), the intercept last.
 
         Raises:
-            NumericsError: if the refit does not come to an end, or there is no minimum.
+            NumericsError: if the refit does not converge, or there is no minimum.
         """
         self.check(people)
         training = self.training(people)
@@ -111,14 +110,12 @@ class Differentiable(Capabilities):
                 f"model: {self.name} must be refitted to a gradient norm of {FITTED:.0e}, got {found.residual:.1e}; "
                 "a larger penalty, standardised features or a smoother activation make training easier."
             )
-        if hasattr(training, "in_given_units"):  # trained in units of its own
-            return training.in_given_units(found.parameters).reshape(training.shape)
         return training.parameters(found.parameters)
 
     def probabilities(self, parameters: Any, features: Any) -> NDArray[np.float64]:
         """Return class probabilities (..., k): softmax of the outputs, and for a single one of it and 0.
 
-        The outputs of a linear SVM are margins: what comes of them has the right order, and is not calibrated.
+        The outputs of a linear SVM are margins: their softmax has the right order, and is not calibrated.
         """
         from scipy.special import softmax
 
@@ -139,12 +136,14 @@ class Differentiable(Capabilities):
 
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> NDArray[np.float64]:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
-        width = self._all_outputs(parameters, features).shape[-1]
-        if self.regresses:
-            target = np.broadcast_to(np.asarray(goal, dtype=np.float64), (width,))
-        else:
-            target = self.target_rows(np.eye(max(width, 2))[[goal]])[0]
+        target = self._target_of(goal, self._all_outputs(parameters, features).shape[-1])
         return self._mapped(lambda own, row: self.query_loss(own, row, target), parameters, features)
+
+    def _target_of(self, goal: Any, width: int) -> NDArray[np.float64]:
+        """Return the target (o,) of a goal, a class code or values, where there are so many outputs."""
+        if self.regresses:
+            return np.broadcast_to(np.asarray(goal, dtype=np.float64), (width,))
+        return np.asarray(self.target_rows(np.eye(max(width, 2))[[goal]]))[0]
 
     def _all_outputs(self, parameters: Any, features: Any) -> NDArray[np.float64]:
         return self._mapped(self.outputs, parameters, features)
@@ -189,14 +188,6 @@ class Differentiable(Capabilities):
                 f"labels: {self.name} needs at least two classes, got only {people.classes[0]!r}; "
                 "add people of another class."
             )
-
-
-def need_jax(name: str) -> None:
-    """Raise, with what to install, where JAX is not there."""
-    # It is looked for, not imported: many a plan for a linear model never calls it.
-    there = sys.modules["jax"] is not None if "jax" in sys.modules else importlib.util.find_spec("jax") is not None
-    if not there:
-        raise OptionError(f"model: {name} needs JAX, which is not installed; pip install 'oar-recourse[jax]'.")
 
 
 def need_jax_functions(model: Differentiable, what: str) -> None:

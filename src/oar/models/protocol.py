@@ -6,6 +6,8 @@ a refit is a function: same people, same parameters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from oar.people import Population
 
 Parameters = TypeVar("Parameters")
+Kind = TypeVar("Kind")
 
 
 class Capabilities:
@@ -32,6 +35,10 @@ class Capabilities:
             class of one are that person's data.
         plain_means: whether a refit takes the plain mean of each class, and the nearest is predicted, as
             `NearestCentroid` does: what is solved exactly, streamed and proved for means then is for this model.
+        margins: whether outputs are margins, whose softmax is no probability.
+        scales_itself: whether it brings features to one scale, or does not care for scales.
+        fixed: whether nothing is trained, and people act on predictions by the statistics of their batch alone.
+        only_asked: whether it can only be trained and asked, as a black box, and never differentiated.
         closed_form: a function (features, targets, weights) → parameters, where the minimum is known; None elsewhere.
         by_jax: whether outputs and losses are JAX functions; where they are not, `training` still gives all that
             planning and audits ask for, and what compiles them refuses the model (`need_jax_functions`).
@@ -46,12 +53,43 @@ class Capabilities:
     labels_matter: bool = True
     holds_class_means: bool = False
     plain_means: bool = False
+    margins: bool = False
+    scales_itself: bool = False
+    fixed: bool = False
+    only_asked: bool = False
     closed_form: Any = None
     by_jax: bool = False
 
+    @property
+    def unscaled(self) -> Any:
+        """The model behind a scaler; itself where there is none."""
+        return self
+
+    def prepared(self, people: Population) -> Population:
+        """Return people as a problem with this model has them."""
+        return people
+
+    def check_question(self, members_ask: bool, other_levers: bool) -> None:
+        """Raise an OptionError where it cannot be asked by members, or with other levers than moves."""
+
+    def written_down(self, people: Population) -> Any:
+        """Return the model of settings alone that it is for these people, as cards hold it; raise where it is none."""
+        return self
+
+
+def delegated(part: str, *names: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Give a model capabilities or methods of a part of it: `@delegated("model", "convex", "check")`."""
+
+    def with_those_of_its_part(kind: type[Kind]) -> type[Kind]:
+        for name in names:
+            setattr(kind, name, property(attrgetter(f"{part}.{name}")))
+        return kind
+
+    return with_those_of_its_part
+
 
 class Model(Protocol[Parameters]):
-    """The protocol. `features` is (d,) or (n, d)."""
+    """The protocol of models. `features` is (d,) or (n, d)."""
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from oar.models.autodiff.mlp import MLP
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.differentiable import Differentiable
 from oar.models.linear.losses import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.people.labels import plain
 
 KINDS: dict[str, Any] = {

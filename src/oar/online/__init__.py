@@ -1,7 +1,7 @@
-"""WHAT HAPPENS OVER TIME: batches that arrive, the operator's update rule, what is asked of both, and what comes back.
+"""Problems over several rounds: batches that arrive, the operator's update rule, problems and their results.
 
-Plans and results over rounds, and what `oar.follow` takes and returns, are made in rooms above this one. They are
-named here because users look for them here, and are imported when they are asked for.
+Plans and results over rounds, and the types of `oar.follow`, are defined in rooms above this one. They are named here
+because users look for them here, and are imported on first use.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from oar.online.problem import OnlineProblem
 from oar.online.rollout import Back, Path, Rollout
 from oar.online.rules.exponential_means import ExponentialMeans
 from oar.online.rules.fine_tune import FineTune
-from oar.online.rules.full_refit import FullRefit, Window
 from oar.online.rules.gradient_steps import GradientSteps
 from oar.online.rules.protocol import PulledBack, Rule, Update
+from oar.online.rules.refits import FullRefit, Window
 from oar.online.stream import Stream
 
 if TYPE_CHECKING:
+    from oar.plans.result import RoundOutcome
     from oar.plans.rounds.plan import OnlinePlan
-    from oar.plans.rounds.result import OnlineAudit, OnlineResult, RoundOutcome
+    from oar.plans.rounds.result import OnlineAudit, OnlineResult
     from oar.questions.receding_horizon import Followed, Happened, Reality, Round
 
 __all__ = [
@@ -58,7 +59,7 @@ _ABOVE = {
     "OnlinePlan": "oar.plans.rounds.plan",
     "OnlineAudit": "oar.plans.rounds.result",
     "OnlineResult": "oar.plans.rounds.result",
-    "RoundOutcome": "oar.plans.rounds.result",
+    "RoundOutcome": "oar.plans.result",
 }
 
 

@@ -1,4 +1,4 @@
-"""How much each person's data count in the centroids of a round.
+"""The weight of each person's data in the centroids of a round.
 
 A rule that takes nearest centroid from μ_c to κ_c μ_c + (1 − κ_c) mean_c makes every centroid an average of people,
 
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.online.problem import OnlineProblem
-from oar.online.rules.refits import Array
-from oar.online.rules.requirements import class_totals, read_in
+from oar.online.rules.refits import Array, class_totals, read_in
 from oar.online.stream import HISTORY
 
 

@@ -2,69 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.checks import is_flag
-from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.models import Scaled
-from oar.online.actions import everyones_action
+from oar.actions import Perturb
+from oar.actions.participation import Best, is_share, participation_mask
+from oar.checks import choose, is_flag, with_near_names
+from oar.errors import DataError, OptionError
+from oar.estimators.black_box import BlackBox
+from oar.estimators.cores.centroid import CentroidTwin
+from oar.estimators.recognise import is_estimator
+from oar.estimators.twin import Twin
+from oar.goals.keep import Anchors, Keep
+from oar.goals.wishes import Aggregate
+from oar.models import Scaled, TestTimeBatchNorm
+from oar.online.bound_training import bind, flat_form, shares_units
 from oar.online.rules.protocol import Rule
-from oar.online.rules.requirements import check_every_class, check_retrained, check_weights
+from oar.online.rules.refits import check_every_class, check_weights
 from oar.online.stream import HISTORY, Stream
-from oar.online.training.binding import bind, flat_form, shares_units
+from oar.people import Population
 from oar.problem import Problem, Query
 from oar.typing import ActionLike, ModelLike
 
 GOAL_FOR = ("last", "every")
+INSTEAD = {  # models of ours that are estimators of scikit-learn's
+    "LogisticRegression": "oar.SoftmaxRegression(l2=1 / (C * n))",
+    "RidgeClassifier": "oar.SoftmaxRegression(l2=…)",
+    "Ridge": "oar.models.Ridge(l2=alpha / n)",
+    "LinearRegression": "oar.models.Ridge(l2=0)",
+    "LinearSVC": "oar.models.LinearSVM(l2=1 / (C * n), penalise_intercept=True)",
+    "GaussianNB": "oar.models.GaussianNaiveBayes(var_smoothing=…)",
+    "NearestCentroid": "oar.NearestCentroid()",
+    "MLPClassifier": "oar.models.MLP(…)",
+    "MLPRegressor": "oar.models.MLP(…)",
+}
 
 
 @with_near_names
-@dataclass(frozen=True, eq=False)
-class OnlineProblem:
-    """Everything that planning over time needs; checked when it is made.
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class OnlineProblem(Problem):
+    """A problem over rounds: a stream, a model, a rule, a query and an action; checked when it is made.
+
+    It is an `oar.Problem` of all rounds' people. Nothing is fitted to them all at once: functions for a single refit of
+    everybody refuse it (`only_one_refit`, `training`).
 
     Args:
         stream: who arrives when.
         model: what the operator trains.
-        rule: how it is updated when a batch arrives.
-        query: who asks, and for what. `oar.Members` are of the stream's people: those of an early batch may ask.
+        rule: how the model is updated when a batch arrives.
+        query: the query subject and the goal. `oar.Members` are people of the stream: those of an early batch may be
+            queries.
         action: an oar.Perturb for everyone of every round, or a list of T of them, one for each round.
-        goal_for: "last": the goal is wanted after the last round; "every": after each.
+        goal_for: "last": the goal is for the model after the last round; "every": for that after each.
         shared: False: everyone may use its budget in every round in which it is there; True: budgets are for all
             rounds together, Σ_t ‖δ_it‖ ≤ ε_i for each person of `stream.who`. A number: so much for all rounds
             together, Σ_t ‖δ_it‖ ≤ shared, and no more than its budget in each; for people who differ one number for
             each row of the stream, the same for all rows of a person.
-        start: θ before the first round, in any form; None for that of a fit to the stream's history, or, where there is
-            none, of the model's own start. Refits only begin there, and end where they would have ended.
+        start: θ before the first round, in any form; None for that of a fit to the stream's history, or, without a
+            history, the model's own start. It is only the start of refits, not their result.
+
+    Attributes:
+        people: everyone of all rounds, history included.
+        action: what they may do, as one oar.Perturb: budgets for each row, and history takes no part.
     """
 
+    over_rounds: ClassVar[bool] = True
+
+    people: Population = field(init=False)
+    keep: Keep | None = field(init=False, default=None)
     stream: Stream
-    model: Any
     rule: Rule
-    query: Query
-    action: Any
-    goal_for: str = "last"
-    shared: Any = False
-    start: Any = None
+    goal_for: str
+    shared: Any
+    start: Any
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            stream: Stream,
-            model: ModelLike,
-            rule: Rule,
-            query: Query,
-            action: ActionLike,
-            goal_for: str = "last",
-            shared: bool | ArrayLike = False,
-            start: ArrayLike | None = None,
-        ) -> None: ...
+    def __init__(
+        self,
+        stream: Stream,
+        model: ModelLike,
+        rule: Rule,
+        query: Query,
+        action: ActionLike,
+        goal_for: str = "last",
+        shared: bool | ArrayLike = False,
+        start: ArrayLike | None = None,
+    ) -> None:
+        given = {"stream": stream, "model": model, "rule": rule, "query": query, "action": action}
+        for name, value in {**given, "goal_for": goal_for, "shared": shared, "start": start}.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
@@ -89,7 +120,10 @@ class OnlineProblem:
                 "hand in its coordinates (people.features) with its labels."
             )
         check_retrained(self.model)
-        _ = self.everyone
+        # Of a class that nobody has it is the rule that says whether it can go on.
+        object.__setattr__(self, "people", self.stream.people.lacking_classes())
+        object.__setattr__(self, "action", everyones_action(self.stream, self.action))
+        super().__post_init__()
         self._check_rule()
         if self.start is not None:
             read = self.stream.people.some(self.stream.read_by(self.rule.reads, 0))
@@ -141,19 +175,28 @@ class OnlineProblem:
                 f"{least[unlike]:g} and {most[unlike]:g} for person {np.unique(who[acting])[unlike]}."
             )
 
-    @cached_property
-    def everyone(self) -> Problem:
-        """The same as one problem of all rounds' people, of which limits, goals and who takes part are read.
-
-        Nothing is fitted to them all: of a class that nobody has it is the rule that says whether it can go on.
-        """
-        people = self.stream.people.lacking_classes()
-        return Problem(people, self.model, self.query, everyones_action(self.stream, self.action))
+    @property
+    def everyone(self) -> OnlineProblem:
+        """The problem itself, which is of all rounds' people."""
+        return self
 
     @cached_property
     def radii(self) -> NDArray[np.float64]:
-        """How far each row may move, (n,): 0 for history, and for who takes no part."""
-        return self.everyone.allowance.everyones(self.stream.people.size)
+        """How far each row may move, (n,): 0 for history, and for people who do not take part."""
+        return self.allowance.everyones(self.people.size)
+
+    @cached_property
+    def persons(self) -> NDArray[np.intp]:
+        """The number of the person (n,) that each row is of."""
+        who = self.stream.who
+        return super().persons if who is None else np.unique(who, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def last_rows(self) -> NDArray[np.bool_]:
+        """The mask (n,) of the last row of each person."""
+        latest = np.full(self.persons.max() + 1, HISTORY)
+        np.maximum.at(latest, self.persons, self.stream.when)
+        return np.asarray(self.stream.when == latest[self.persons])
 
     @property
     def has_totals(self) -> bool:
@@ -174,7 +217,7 @@ class OnlineProblem:
 
     @property
     def has_history(self) -> bool:
-        """Whether somebody was there before the first round."""
+        """Whether there are people before the first round."""
         return bool((self.stream.when == HISTORY).any())
 
     @property
@@ -189,22 +232,19 @@ class OnlineProblem:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """How much each round's loss counts, (T,): the last alone, or all alike (they sum to 1)."""
+        """The weight of each round's loss, (T,): the last alone, or all equally (they sum to 1)."""
         last = np.zeros(self.rounds)
         last[-1] = 1.0
         return last if self.goal_for == "last" else np.full(self.rounds, 1 / self.rounds)
 
-    def only_moves(self, what: str) -> None:
-        """Raise: `what` is asked about one refit, and here there are many."""
-        raise OptionError(
-            f"problem: {what} is for one refit, got one over time; plan that with oar.collective(problem), or ask "
-            "about a round of it as an oar.Problem."
-        )
+    def training(self, together: Aggregate | None = None, by: int | None = None, anchors: Anchors | None = None) -> Any:
+        """Refuse to bind the model to all rounds' people at once."""
+        self.only_one_refit("training on everybody at once")
 
     def __repr__(self) -> str:
         """Show the essentials in one line."""
         when = "after the last" if self.goal_for == "last" else "after every"
-        words = self.everyone.goal_words
+        words = self.goal_words
         return f"OnlineProblem({self.stream!r}, {self.model.name}, {self.rule.name}, goal {words} {when} round)"
 
 
@@ -213,7 +253,8 @@ def _as_shared(shared: Any, size: int) -> Any:
     if is_flag(shared):
         return bool(shared)
     try:
-        given = np.array(shared, dtype=np.float64)
+        kind = np.asarray(shared).dtype.kind  # flags are no lengths, and complex numbers would lose a part
+        given = np.array(np.nan if kind in "bc" else shared, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         given = np.array(np.nan)
     if given.shape not in ((), (size,)) or not (np.isfinite(given) & (given >= 0)).all():
@@ -223,3 +264,88 @@ def _as_shared(shared: Any, size: int) -> Any:
             f"each of the stream's {size} rows, got {shown}."
         )
     return np.broadcast_to(given, (size,))
+
+
+Mask = NDArray[np.bool_]
+
+
+def everyones_action(stream: Stream, action: Any) -> Perturb:
+    """Return what all of the stream's people may do; history takes no part, and who was drawn stays drawn."""
+    if isinstance(action, list | tuple):
+        return _round_by_round(stream, list(action))
+    _check(action, "action")
+    mask = _takes_part(stream, action)
+    return dataclasses.replace(action, participants=mask, seed=None)
+
+
+def _check(action: Any, argument: str) -> None:
+    if not isinstance(action, Perturb):
+        raise OptionError(
+            f"{argument}: must be an oar.Perturb(…) over time, or a list with one for each round, got {action!r}."
+        )
+    if isinstance(action.participants, Best):
+        raise OptionError(f"{argument}: oar.Best is not chosen over time, got {action!r}; give a mask or a share.")
+
+
+def _takes_part(stream: Stream, action: Perturb) -> Mask | None:
+    """Return who takes part; None where everybody does. A share is drawn among persons, not among their rows."""
+    acting = stream.when > HISTORY
+    if is_share(action.participants):
+        rows = np.flatnonzero(acting)
+        persons = rows if stream.who is None else stream.who[rows]
+        _, first, person = np.unique(persons, return_index=True, return_inverse=True)
+        drawn = participation_mask(action.participants, action.seed, stream.people.some(rows[first]))
+        assert drawn is not None
+        mask = np.zeros(stream.people.size, dtype=bool)
+        mask[rows] = drawn[person]
+        return mask
+    given = participation_mask(action.participants, action.seed, stream.people)
+    if given is None:
+        return None if acting.all() else acting
+    return given & acting
+
+
+def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
+    """Return one action of all rounds' own budgets and participants; each is read by its own batch."""
+    if len(actions) != stream.rounds:
+        raise DataError(f"action: must be one, or one for each of {stream.rounds} rounds, got {len(actions)}.")
+    for number, one in enumerate(actions):
+        _check(one, f"action[{number}]")
+        if one.norm != actions[0].norm:
+            raise OptionError(
+                f"action[{number}]: must have the norm of the first round, {actions[0].norm}, got {one.norm}; "
+                "budgets and participants may differ from round to round."
+            )
+        if one.limits is not None:
+            raise OptionError(f"action[{number}]: limits are for tables, which do not come in rounds; leave them out.")
+    budgets, mask = np.zeros(stream.people.size), np.zeros(stream.people.size, dtype=bool)
+    for number, one in enumerate(actions):
+        rows = stream.rows(number)
+        try:
+            allowance = one.allowance(stream.people.some(rows))
+        except DataError as reason:
+            raise DataError(f"action[{number}]: in round {number}, {reason}") from None
+        budgets[rows] = allowance.budget
+        mask[rows] = True if allowance.mask is None else allowance.mask
+    return Perturb(budgets, norm=actions[0].norm, participants=mask)
+
+
+def check_retrained(model: Any) -> None:
+    """Raise for a model that nothing is retrained of."""
+    if isinstance(model, TestTimeBatchNorm):
+        raise OptionError(
+            f"model: must be one that rounds of data retrain, got {model.name}, a fixed network that is normalised by "
+            "one batch; ask about that batch with oar.Problem."
+        )
+    if isinstance(model, BlackBox):
+        raise OptionError(
+            f"model: must be one of oar.models where it is updated over time, got {model!r}, only trained from "
+            "scratch; ask about one retraining with oar.Problem."
+        )
+    if is_estimator(model) or isinstance(model, Twin | CentroidTwin):
+        estimator = model.estimator if isinstance(model, Twin | CentroidTwin) else model
+        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise OptionError(
+            f"model: must be one of oar.models where it is updated over time, got the estimator {name}; use "
+            f"{INSTEAD.get(name, 'one of oar.models')}, or ask about one retraining with oar.Problem."
+        )

@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, NumericsError, with_near_names
-from oar.goals.wishes import Aggregate
-from oar.online.goal_loss import Aim
+from oar.checks import with_near_names
+from oar.errors import DataError, NumericsError
+from oar.goals import Wish
+from oar.goals.wishes import Aggregate, mean
+from oar.online.bound_training import bind, class_labels, flat_form, own_form
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
 from oar.online.rules.refits import refitted
 from oar.online.stream import HISTORY
-from oar.online.training.binding import bind, class_labels, flat_form, own_form
+from oar.problem import Problem
 
 Array = NDArray[np.float64]
 KEPT = 1 << 23  # floats of people's data that are kept bound to the model, 64 MB
@@ -33,7 +35,7 @@ KEPT = 1 << 23  # floats of people's data that are kept bound to the model, 64 M
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """What came of the rounds.
+    """The trajectory of the model over the rounds.
 
     Attributes:
         parameters: θ_t after each round, (T, p).
@@ -48,7 +50,7 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Back:
-    """How L = Σ_t a_t L(θ_t) changes with everyone's move.
+    """The gradient of L = Σ_t a_t L(θ_t) in everyone's move.
 
     Attributes:
         gradient: dL/dδ_i of every row, (n, d), weights included; 0 for history, which never moves.
@@ -68,9 +70,9 @@ class Rollout:
     """Runs a problem's rule over its stream.
 
     Args:
-        problem: what is asked.
-        together: how several queries' losses become one; None means by their mean.
-        by: of several classes that will do, the code of the one that is aimed at; None means whichever is nearest.
+        problem: the problem to solve.
+        together: the function that combines several queries' losses; None means their mean.
+        by: if any of several classes will do, the code of the one to be predicted; None means the nearest.
 
     Attributes:
         passes: how often a round's data were read so far, added up over rounds.
@@ -79,7 +81,7 @@ class Rollout:
     def __init__(self, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> None:
         """Read what is wanted; nothing is fitted yet."""
         self.problem, self.passes = problem, 0
-        self.aim = Aim.of(problem.everyone, together, by)
+        self.aim = Aim.of(problem, together, by)
         self._classes = class_labels(problem.model, problem.stream.people)
         self._bound: dict[int, Any] = {}
         self._near: dict[int, Array] = {}
@@ -99,7 +101,7 @@ class Rollout:
     def _made_first(self) -> Array | None:
         problem = self.problem
         if problem.start is not None:
-            return flat_form(self._training(0), problem.start, "start")
+            return flat_form(self.bound(0), problem.start, "start")
         if not problem.started:
             return None
         people = problem.stream.people.some(problem.stream.rows(HISTORY))
@@ -113,7 +115,7 @@ class Rollout:
         """Return whom the rule reads in a round, as positions among everyone."""
         return self.problem.stream.read_by(self.problem.rule.reads, number)
 
-    def _training(self, number: int) -> Any:
+    def bound(self, number: int) -> Any:
         """Return the model bound to those whom the rule reads in a round, before any move."""
         if number in self._bound:
             return self._bound[number]
@@ -127,9 +129,10 @@ class Rollout:
 
     def update(self, number: int, before: Array | None, moves: Array | None) -> Update:
         """Return a round's work, given θ before and everyone's moves (n, d)."""
-        rows, training = self.rows(number), self._training(number)
+        rows, training = self.rows(number), self.bound(number)
         features = training.moved(None if moves is None else moves[rows])
         newest = self.problem.stream.when[rows] == number
+        before = None if before is None else before.copy()  # a rule may write to it
         return Update(number, before, training, features, newest, self._classes)
 
     def forward(self, moves: Array | None = None, counted: bool = False) -> Path:
@@ -166,12 +169,12 @@ class Rollout:
 
     def outputs(self, parameters: Array, rows: Array, number: int | None = None) -> Array:
         """Return the model's outputs (m, o) for people (m, d), at θ as of a round (the last unless told)."""
-        training = self._training(self.problem.rounds - 1 if number is None else number)
+        training = self.bound(self.problem.rounds - 1 if number is None else number)
         return np.stack([training.outputs(parameters, row) for row in np.atleast_2d(rows)])
 
     def deployed(self, parameters: Array, number: int | None = None) -> Any:
         """Return θ, as of a round (the last unless told), as the model's own predict and goal_loss take it."""
-        return own_form(self._training(self.problem.rounds - 1 if number is None else number), parameters)
+        return own_form(self.bound(self.problem.rounds - 1 if number is None else number), parameters)
 
     # -- backwards ---------------------------------------------------------------------------------------------------
 
@@ -232,7 +235,7 @@ class Rollout:
 
     def _sound(self, after: Any, update: Update) -> Array:
         """Return what a rule returned; raise unless it is θ, all of it numbers."""
-        name, found = self.problem.rule.name, np.asarray(after, dtype=np.float64)
+        name, found = self.problem.rule.name, np.array(after, dtype=np.float64)  # a copy, which no rule writes to
         if found.shape != (update.training.parameter_count,):
             raise DataError(
                 f"rule: {name} must return {update.training.parameter_count} parameters, shape "
@@ -263,3 +266,38 @@ class Rollout:
                     f"{update.number}."
                 )
         return pulled
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """The queries and their goals.
+
+    Attributes:
+        wishes: what each query wants.
+        points: (q, d) where they stand before any move.
+        members: (q,) who of all rounds' people they are, where they move with their own data; else None.
+        together: how their losses become one.
+    """
+
+    wishes: tuple[Wish, ...]
+    points: Array
+    members: NDArray[np.intp] | None
+    together: Aggregate
+
+    @classmethod
+    def of(cls, problem: Problem, together: Aggregate | None, by: int | None) -> Aim:
+        """Read it from a problem of all rounds' people; of several classes that will do, `by` is aimed at."""
+        wishes = problem.wishes if by is None else tuple(wish.by(by) for wish in problem.wishes)  # type: ignore[union-attr]
+        return cls(wishes, problem.asked.points, problem.asked.members, together or mean)
+
+    def places(self, moves: Array | None) -> Array:
+        """Return where the queries stand, (q, d), after everyone's moves (n, d)."""
+        return self.points if moves is None or self.members is None else self.points + moves[self.members]
+
+    def at(self, training: Any, parameters: Array, moves: Array | None) -> tuple[float, Array, Array]:
+        """Return the loss, ∇_θ L (p,), and ∇_x L of each query (q, d)."""
+        places = self.places(moves)
+        each = [wish.judged(training, parameters, place) for wish, place in zip(self.wishes, places, strict=True)]
+        loss, shares = self.together(np.array([one[0] for one in each]))
+        pull = sum(share * one[1] for share, one in zip(shares, each, strict=True))
+        return loss, np.asarray(pull), np.array([share * one[2] for share, one in zip(shares, each, strict=True)])

@@ -1,4 +1,4 @@
-"""The people of many rounds: who arrives when, and who was there before."""
+"""The people of many rounds: who arrives when, and who was there before; batches as one population of everyone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.errors import DataError, with_near_names
-from oar.online.batches import as_batch, joined
+from oar.checks import with_near_names
+from oar.errors import DataError, OptionError
 from oar.people import Population
+from oar.people.labels import label_array
 from oar.typing import PeopleLike
 
 HISTORY = -1
@@ -20,14 +21,14 @@ HISTORY = -1
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Everyone, and the round in which each arrives.
+    """A stream: everyone, and the round in which each person arrives.
 
-    Make it with `Stream.of_batches`, or from one population and everyone's round. Who was there before the first round
-    (round −1) is read by the operator and never acts.
+    Make it with `Stream.of_batches`, or from one population and everyone's round. People before the first round (round
+    −1) are read by the operator and never act.
 
     Attributes:
         people: everyone of all rounds, history included.
-        when: (n,), the round of each: −1, 0, …, T − 1.
+        when: (n,), the round of each row: −1, 0, …, T − 1.
         who: (n,), which rows are the same person, by any number a person; None where every row is somebody else.
     """
 
@@ -40,6 +41,10 @@ class Stream:
         if not isinstance(self.people, Population):
             raise DataError(
                 f"people: must be an oar.Population(…), got an object of type {type(self.people).__name__}."
+            )
+        if self.people.streamed:
+            raise OptionError(
+                "people: must be in memory to come in rounds, got people in parts; give an oar.Population of arrays."
             )
         for name in ("when", "who"):
             given = getattr(self, name)
@@ -144,3 +149,67 @@ def _persons(who: Any, sizes: Sequence[int]) -> NDArray[np.intp] | None:
         if np.unique(numbers).size != size:
             raise DataError(f"who[{number}]: must name everybody once in a batch, got somebody twice.")
     return np.concatenate([np.asarray(some) for some in given]).astype(np.intp)
+
+
+def as_batch(given: Any, argument: str) -> Population:
+    """Return a batch as people; `argument` is what messages call it."""
+    if isinstance(given, Population):
+        return given
+    if isinstance(given, tuple | list) and len(given) == 2:
+        try:
+            return Population(*given)
+        except DataError as reason:
+            raise DataError(f"{argument}: {reason}") from None
+    raise DataError(
+        f"{argument}: must be an oar.Population or a pair (features, labels), got an object of type "
+        f"{type(given).__name__}."
+    )
+
+
+def joined(batches: Sequence[Population], names: Sequence[str]) -> Population:
+    """Return everyone, batch after batch; classes are those that occur anywhere. `names` are the batches' own."""
+    first = batches[0]
+    for batch, name in zip(batches, names, strict=True):
+        if batch.encoding is not None:
+            raise OptionError(
+                f"{name}: must have plain features over time, got a table with a schema; hand in its coordinates "
+                "(people.features) with its labels."
+            )
+        if batch.dimensions != first.dimensions:
+            raise DataError(
+                f"{name}: must have as many features as the others, {first.dimensions} (as {names[0]}), got "
+                f"{batch.dimensions}."
+            )
+        if batch.names != first.names:
+            raise DataError(
+                f"{name}: must have the same columns in the same order as {names[0]}, {first.names}, got {batch.names}."
+            )
+    features: Any = np.concatenate([np.asarray(batch.features, dtype=np.float64) for batch in batches])
+    if first.names is not None:
+        import pandas
+
+        features = pandas.DataFrame(features, columns=list(first.names))
+    weights = None
+    if any(batch.weights is not None for batch in batches):
+        each = [np.ones(batch.size) if batch.weights is None else batch.weights for batch in batches]
+        weights = np.concatenate(each)
+    return Population(features, _labels(batches, names), weights)
+
+
+def _labels(batches: Sequence[Population], names: Sequence[str]) -> NDArray[Any]:
+    """Return everyone's labels as they were given."""
+    first = batches[0]
+    for batch, name in zip(batches, names, strict=True):
+        columns = batch.has_label_rows and batch.classes != first.classes
+        if columns or batch.has_label_rows != first.has_label_rows:
+            raise DataError(f"{name}: must have labels as {names[0]} has them: all single, or all the same columns.")
+    if first.has_label_rows:
+        if first.classes != tuple(range(len(first.classes))):
+            raise DataError(
+                f"{names[0]}: must have label columns without names, as an array, got {first.classes}; or join the "
+                "tables yourself and use oar.online.Stream(people, when)."
+            )
+        return np.concatenate([batch.labels for batch in batches])
+    if len({batch.labels.dtype.kind for batch in batches}) == 1:
+        return np.concatenate([batch.labels for batch in batches])
+    return label_array([label for batch in batches for label in batch.labels.tolist()])  # 1 and "1" stay apart

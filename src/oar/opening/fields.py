@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 
 LARGEST = 1e100  # as in people's own tables: the squares of such numbers are numbers
+SMALLEST = 1 / LARGEST  # of what something is divided by: quotients of such numbers are numbers
 MOST_SHOWN = 60
 NAMED: dict[type, str] = {list: "list", dict: "mapping"}
 

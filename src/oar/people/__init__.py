@@ -1,4 +1,4 @@
-"""WHO: the data subjects, and how they are read."""
+"""Data subjects: populations, and how they are read."""
 
 from oar.people.population import Chunk, Population
 from oar.people.tables.files import read_table

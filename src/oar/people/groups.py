@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, choose
+from oar.checks import choose
+from oar.errors import DataError
 from oar.people.population import Population
 from oar.people.tables.arrays import check_index, is_series
 

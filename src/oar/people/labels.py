@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, check_text
+from oar.checks import check_text
+from oar.errors import DataError
 
 Codes = NDArray[np.int32]
 WIDEST_TABLE = 1 << 16

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from oar.errors import DataError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import DataError
 from oar.people.class_sums import Sums, added, of_rows
 from oar.people.labels import Codes, LabelCoding, label_array
+from oar.people.parts.constructors import PopulationInParts
 from oar.people.tables.arrays import (
     CHUNK_ROWS,
     Table,
     as_table,
     as_vector,
     check_index,
+    in_memory,
     is_frame,
     is_series,
+    read_only,
     weight_values,
 )
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.files import read_table
 from oar.people.tables.from_frame import read_frame, with_column
-from oar.people.tables.other_libraries import in_memory
 from oar.people.tables.schema import Schema
-from oar.typing import Client, Features, FilePath, Frame, Label, Labels, Row, Weights
-
-if TYPE_CHECKING:
-    from oar.people.parts.population import StreamedPopulation
+from oar.typing import Features, FilePath, Frame, Labels, Row, Weights
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,22 @@ class Chunk:
         """The position after the last person."""
         return self.start + len(self.features)
 
+    @property
+    def row_weights(self) -> NDArray[np.float64]:
+        """Everyone's weight (n,), which is 1 where none was given."""
+        return np.ones(len(self.features)) if self.weights is None else self.weights
+
 
 @with_near_names
-class Population:
-    """The people whose data the operator trains on.
+class Population(PopulationInParts):
+    """The data subjects: the people on whose data the operator trains.
 
     Args:
         features: (n, d) numbers, an array or a DataFrame; kept as given, never copied or changed.
-        labels: n labels of any hashable type; or (n, k) numbers: soft labels (rows that are shares of k classes),
-            or k-dimensional values to be regressed. What they are is for the model to say.
-        weights: n non-negative training weights; None means that all weigh 1.
+            Arrays that are read from a population are read-only.
+        labels: n labels of any hashable type; or (n, k) numbers: soft labels (rows that are shares of k classes), or
+            k-dimensional values to be regressed. The model decides which.
+        weights: n non-negative training weights; None means 1 for everybody.
 
     >>> people = Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
     >>> people
@@ -73,7 +79,7 @@ class Population:
     """Whether labels are (n, k) numbers rather than one label a person."""
 
     def stamps(self) -> Any:
-        """Return something that changes when people in files do; None for people in memory."""
+        """Return a stamp that changes when the files change; None for people in memory."""
         return None
 
     def __init__(self, features: Features, labels: Labels, weights: Weights | None = None) -> None:
@@ -93,7 +99,7 @@ class Population:
             self._codes = self._coding.encode(self._labels) if stored else None
         if len(self._labels) != self.size:
             raise DataError(f"labels: must be one for each of the {self.size} people, got {len(self._labels)}.")
-        self.weights = None if weights is None else weight_values(weights, self.size, self._table.index)
+        self.weights = None if weights is None else read_only(weight_values(weights, self.size, self._table.index))
         self._classes_have_weight = self.weights is None and not self.has_label_rows
         self._encoding: Encoding | None = None
         self._target: str | None = None
@@ -123,15 +129,16 @@ class Population:
     ) -> Population:
         """Return the people of a table: numbers, booleans, ordinals and categories, and a column of labels.
 
-        Features are the table's coordinates (`people.encoding`); `people.schema` says what the columns are.
+        Features are the table's coordinates (`people.encoding`); `people.schema` has the types of the columns.
 
         Args:
             frame: a DataFrame, one row a person; polars' and pyarrow's tables are read by way of pandas.
-            target: the column of labels, or of values to be regressed; or these themselves, one for each row, where the
-                frame has none: a Series, an array, a list or a table of one column.
-            schema: what the other columns are, as `oar.Schema` or its TOML file; None to infer it (print
+            target: the column of labels, or of values to be regressed; or the labels themselves, one for each row, as a
+                Series, an array, a list or a table of one column.
+            schema: the types of the other columns, as `oar.Schema` or its TOML file; None to infer them (print
                 `people.schema`, and correct it).
-            weights: a column of training weights, or these themselves, as for the target; None means that all weigh 1.
+            weights: a column of training weights, or the weights themselves, as for the target; None means 1 for
+                everybody.
             missing: what to do about missing values: "refuse", "drop" these people, or "impute" medians and modes,
                 which plans leave as they are (`people.imputed`).
         """
@@ -156,94 +163,10 @@ class Population:
         """Return the people of a CSV or Parquet file; `options` go to pandas' reader, the others are as above."""
         return cls.from_frame(read_table(path, **options), target, schema=schema, weights=weights, missing=missing)
 
-    @classmethod
-    def from_parquet(
-        cls,
-        path: FilePath,
-        target: str,
-        *,
-        features: Sequence[str] | None = None,
-        weights: str | None = None,
-        classes: Sequence[Label] | None = None,
-        engine: str = "local",
-        client: Client | None = None,
-    ) -> StreamedPopulation:
-        """Return people who stay in Parquet files, and are read in parts: as many as the disk holds.
-
-        `oar.Population.read` reads a file into memory, with words and categories; here every feature is a number.
-
-        Args:
-            path: a file, or a folder of them with the same columns.
-            target: the column of labels, or of values to be regressed.
-            features: the columns that are features; None means all others.
-            weights: a column of training weights; None means that all weigh 1.
-            classes: the labels that occur, where they are known: then they are not looked for.
-            engine: "local" (all cores of this machine) or "dask".
-            client: the `dask.distributed.Client` that does the work; None with engine="dask" means a local cluster.
-        """
-        from oar.people.parts.dask_engine import chosen_engine
-        from oar.people.parts.parquet import parquet_parts
-        from oar.people.parts.population import StreamedPopulation
-
-        doer = chosen_engine(engine, client)
-        parts, columns = parquet_parts(path, target, features, weights)
-        people = StreamedPopulation(
-            parts, len(columns.features), columns.features, target, weights is not None, doer, str(path)
-        )
-        return people.knowing(classes)
-
-    @classmethod
-    def from_memmap(
-        cls,
-        features: FilePath | ArrayLike,
-        labels: FilePath | ArrayLike,
-        weights: FilePath | ArrayLike | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        classes: Sequence[Label] | None = None,
-    ) -> StreamedPopulation:
-        """Return people who stay in arrays on disk, and are read in parts.
-
-        Args:
-            features: (n, d) numbers: a `.npy` file's path, a `numpy.memmap`, or any array that can be sliced.
-            labels: n labels, likewise.
-            weights: n training weights, likewise; None means that all weigh 1.
-            names: the features' names; None where they have none.
-            classes: the labels that occur, where they are known: then they are not looked for.
-        """
-        from oar.people.parts.arrays import in_arrays
-
-        people = in_arrays(features, labels, weights, names)
-        return people.knowing(classes)
-
-    @classmethod
-    def from_dask(
-        cls,
-        features: Any,
-        labels: Any,
-        weights: Any = None,
-        *,
-        client: Client | None = None,
-        classes: Sequence[Label] | None = None,
-    ) -> StreamedPopulation:
-        """Return people who are in a Dask cluster's hands: read, and worked on, partition by partition.
-
-        Args:
-            features: a Dask array (n, d) or a Dask DataFrame of numbers.
-            labels: a Dask array or Series of n labels, in partitions that match; of a DataFrame, or a column's name.
-            weights: training weights, likewise; None means that all weigh 1.
-            client: the `dask.distributed.Client` that does the work; None means the current one, or a local cluster.
-            classes: the labels that occur, where they are known: then they are not looked for.
-        """
-        from oar.people.parts.dask import dask_people
-
-        people = dask_people(features, labels, weights, client)
-        return people.knowing(classes)
-
     def check_class_weights(self) -> None:
-        """Raise a DataError if a class has no weight at all; looks once.
+        """Raise a DataError if a class has no weight at all; the data are checked once.
 
-        Models of classes ask for it. Labels may also be values to be regressed, of which none needs any weight.
+        Classifiers call it. Labels may also be values to be regressed, which need no weight each.
         """
         if self._classes_have_weight:
             return
@@ -304,12 +227,12 @@ class Population:
         return values[:, None]
 
     def target_rows(self, regresses: bool) -> NDArray[np.float64]:
-        """Return what everyone's data are trained on: label values where a model regresses, else shares of classes."""
+        """Return everyone's training target: label values where a model regresses, else shares of classes."""
         return self.value_rows() if regresses else self.class_rows()
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
-        """Everyone's training weight (n,), which is 1 where none was given."""
+        """Everyone's training weight (n,), 1 by default."""
         return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
     def with_features(self, features: NDArray[np.float64]) -> Population:
@@ -319,7 +242,7 @@ class Population:
         return other
 
     def some(self, rows: NDArray[np.intp]) -> Population:
-        """Return some of these people, by position; classes stay as they are, also those that none of them has.
+        """Return some of these people, by position; all classes are kept, even those that none of them has.
 
         Models of classes refuse a class that has no weight, where they need some.
         """
@@ -360,8 +283,8 @@ class Population:
     def of_classes(self, classes: tuple[Any, ...], otherwise: NDArray[Any]) -> Population:
         """Return the same people for a model that knows its classes itself, whether anybody has them or not.
 
-        Whoever has a label that is none of these is of class `otherwise` (n,), a position in `classes`, which must be
-        in the order in which populations have them.
+        A person with any other label is of class `otherwise` (n,), a position in `classes`, which must be in the order
+        of populations.
         """
         if not self.has_label_rows and self._classes_have_weight and self.classes == classes:
             return self
@@ -387,7 +310,8 @@ class Population:
         were single ones and still can be, they stay single; otherwise they become rows of numbers.
         """
         other = copy.copy(self)
-        other.weights, other._first_weights, other._classes_have_weight = weights, self.first_row_weights, False
+        other.weights = None if weights is None else read_only(weights)
+        other._first_weights, other._classes_have_weight = self.first_row_weights, False
         if shares is not None and not self.has_label_rows and np.isin(shares, (0.0, 1.0)).all():
             other._codes = shares.argmax(axis=1).astype(np.int32)
             other._labels = self.relabelled(other._codes)
@@ -407,36 +331,36 @@ class Population:
 
     @property
     def imputed(self) -> NDArray[np.bool_] | None:
-        """The mask of values of a table, (n, columns), that were missing and filled in; None where none was.
+        """The mask (n, columns) of a table's imputed values; None where there are none.
 
-        Plans leave them as they are: nobody can be asked to change a value that nobody has given.
+        Plans do not change them: nobody can change a value that nobody has given.
         """
-        return self._imputed
+        return None if self._imputed is None else read_only(self._imputed)
 
     @property
     def first_weights(self) -> NDArray[np.float64] | None:
-        """The weights before anybody left; what is settled before any change, as by a frozen scaler, goes by them."""
+        """The weights before anybody left, used for whatever is fixed before any change, such as a frozen scaler."""
         return self.weights if self._first_weights is None else self._first_weights
 
     @property
     def first_row_weights(self) -> NDArray[np.float64]:
-        """Everyone's weight (n,) before anybody left, which is 1 where none was given."""
+        """Everyone's weight (n,) before anybody left, 1 by default."""
         return np.ones(self.size) if self.first_weights is None else self.first_weights
 
     @property
     def present(self) -> Any:
-        """The people who weigh something: a mask (n,), or a slice of everybody where nobody has a weight."""
+        """The people of positive weight: a mask (n,), or a slice of everybody where no weights were given."""
         return slice(None) if self.weights is None else self.weights > 0
 
     @property
     def features(self) -> NDArray:
         """The features as given (an array; a DataFrame's values)."""
-        return self._table.values
+        return read_only(self._table.values)
 
     @property
     def labels(self) -> NDArray:
         """The labels as given."""
-        return self._labels
+        return read_only(self._labels)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -445,12 +369,12 @@ class Population:
 
     @property
     def encoding(self) -> Encoding | None:
-        """The way between a table and its coordinates; None where features were numbers all along."""
+        """The encoding of a table as coordinates; None for plain numbers."""
         return self._encoding
 
     @property
     def table(self) -> Encoding:
-        """The encoding of people who came as a table; raises where features were numbers all along."""
+        """The encoding of people read from a table; raises for plain numbers."""
         if self._encoding is None:
             raise DataError(
                 "people: must come as a table for this, got features that are numbers; use Population.from_frame."
@@ -459,12 +383,12 @@ class Population:
 
     @property
     def schema(self) -> Schema | None:
-        """The kinds of the table's columns; None where features were numbers all along."""
+        """The types of the table's columns; None for plain numbers."""
         return None if self._encoding is None else self._encoding.schema
 
     @property
     def target(self) -> str | None:
-        """The name of the table's column of labels; None where features were numbers all along."""
+        """The name of the table's column of labels; None for plain numbers."""
         return self._target
 
     def vector(self, row: Row, argument: str) -> NDArray[np.float64]:
@@ -516,7 +440,7 @@ class Population:
     def codes(self, start: int, stop: int) -> Codes:
         """Return the class codes of some consecutive people; of label rows, that of the largest number."""
         if self._codes is not None:
-            return self._codes[start:stop]
+            return read_only(self._codes[start:stop])
         if self.has_label_rows:
             return self._share_rows(start, stop).argmax(axis=1).astype(np.int32)
         return self._coding.encode(self._labels[start:stop])

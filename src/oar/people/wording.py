@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from oar.errors import NEAR
+from oar.checks import NEAR
 from oar.people.labels import plain
 
 MOST_SHOWN = 80  # characters of one value; a cell may hold megabytes

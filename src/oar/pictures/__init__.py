@@ -1,4 +1,4 @@
-"""Drawing and marking up, for whoever has something to show: arrays and texts in, figures and markup out.
+"""Figures and markup: arrays and texts in, figures and markup out.
 
 Nothing here knows a problem or a plan, so that results may show themselves and reports may use the same hand.
 """

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from oar.checks import is_whole
+from oar.tolerances import ROUNDING
 
 DIGITS = 6
-ROUNDING = 1e-12
 
 
 def number(value: Any) -> str:

@@ -1,11 +1,10 @@
-"""WHAT COMES OUT: plans, the cards published from them, and results."""
+"""Plans and results: plans, the cards published from them, and results."""
 
 from oar.plans.cards.card import Card
 from oar.plans.cards.table.terms import Answer
-from oar.plans.explain.independence import Independence
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.plan import ClassPlan, MemberPlan, Plan
-from oar.plans.result import Audit, Proposal, QueryOutcome, Result
+from oar.plans.result import Audit, Independence, Proposal, QueryOutcome, Result
 from oar.plans.robustness import Robustness
 
 __all__ = [

@@ -13,8 +13,7 @@ from oar.people import Chunk
 from oar.people.parts.population import StreamedPopulation
 from oar.plans.cards.card import Card
 from oar.plans.plan import Plan
-from oar.streaming.passes import BLOCK, Spec, in_memory
-from oar.streaming.signal_path import SignalPath
+from oar.streaming.passes import BLOCK, SignalPath, Spec, in_memory
 
 Array = NDArray[np.float64]
 

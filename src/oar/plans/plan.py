@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.perturb import Allowance, check_budget, is_single_budget
+from oar.actions.perturb import check_budget, is_single_budget
+from oar.actions.sets.norms import Allowance
 from oar.errors import DataError
-from oar.estimators.twin import Twin
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.parts.population import StreamedPopulation
-from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
+from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, real_numbers, row_values
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
@@ -38,7 +38,7 @@ class Plan:
     """Moves for members and query.
 
     Attributes:
-        problem: what it was made for.
+        problem: the problem of the plan.
         query_move: (d,), the query's own move; zero in purely collective plans.
     """
 
@@ -80,7 +80,7 @@ class Plan:
 
     def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
         try:
-            moves = np.asarray(getattr(self, argument), dtype=np.float64)
+            moves = real_numbers(getattr(self, argument))
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{argument}: must be numbers of shape {shape}, got something else ({error}).") from None
         if moves.shape != shape:
@@ -203,8 +203,9 @@ class Plan:
                 f"card: must be an oar.results.Card, got {card!r}; use plan.card() or oar.results.Card.load(path)."
             )
         problem, people = self.problem, self.problem.people
+        problem.only_one_refit("a card")
         classes = None if problem.regresses else people.classes
-        model = problem.model.written_down(people) if isinstance(problem.model, Twin) else problem.model
+        model = problem.model.written_down(people)
         size = card.directions.shape[1]
         ours = (model.name, problem.allowance.norm, classes, people.dimensions)
         theirs = (card.model, card.norm, card.classes, size if card.table is None else people.dimensions)

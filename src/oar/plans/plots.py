@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.models import LinearSVM
-from oar.models.wrap.scaled import unscaled
 from oar.pictures.markup import joined, table, tag
 from oar.pictures.numbers import number, percent
 from oar.plans.explain.effort import Efforts
@@ -26,7 +24,7 @@ def goal_probability(problem: Problem, loss: float) -> float | None:
 
     Values have no probabilities, and what an SVM's outputs make of them is none.
     """
-    if not problem.plain or problem.regresses or isinstance(unscaled(problem.model), LinearSVM):
+    if not problem.plain or problem.regresses or problem.model.margins:
         return None
     return math.exp(-loss) if math.isfinite(loss) else None
 

@@ -1,4 +1,4 @@
-"""What a refit makes of a part of a plan: where only some act, or not quite as planned."""
+"""Refits to a part of a plan, where only some act, or not quite as planned."""
 
 from __future__ import annotations
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from oar.errors import Status
-from oar.estimators.black_box.box import BlackBox
-from oar.estimators.black_box.calls import Calls
-from oar.estimators.black_box.success_rate import Rate
+from oar.estimators.black_box import BlackBox, Calls, Rate
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
-from oar.plans.explain.independence import Independence
 from oar.plans.judgement import AuditedProposal
 from oar.plans.plan import Plan
 from oar.plans.proof import Hints, Proof
@@ -45,6 +46,10 @@ class Proposal:
         claimed_success: whether surrogates say that the goal is reached; None where nothing claims that.
         hints: what makes proofs short; the referee believes nothing of it.
         chosen: a sentence on which members were chosen, or "".
+        leverage, leverage_left: over rounds (T,), the steepest fall of the loss per unit of move among each round's
+            members, before any move and once the plan is followed; None where that was not asked.
+        walks: how often all rounds were walked, forwards and backwards.
+        why: a sentence on when the plan acts, and why then, or "".
     """
 
     plan: Plan
@@ -66,16 +71,20 @@ class Proposal:
     claimed_success: bool | None = None
     hints: Hints = Hints()
     chosen: str = ""
+    leverage: NDArray[np.float64] | None = None
+    leverage_left: NDArray[np.float64] | None = None
+    walks: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """The outcome of a fresh refit for one of those who ask.
+    """The outcome of a fresh refit for one query.
 
     Attributes:
         prediction_before, prediction: as predicted before any move and after all moves.
         loss_before, loss: the goal loss.
-        margin: how far it is on the goal's side. tie: how little of that is a tie.
+        margin: how far it is on the goal's side. tie: the margin below which this is a tie.
         success_before, success: whether the goal is reached.
         probability_before, probability: of the goal, by a softmax of the outputs; None where values are predicted.
     """
@@ -93,14 +102,76 @@ class QueryOutcome:
 
 
 @dataclass(frozen=True)
+class RoundOutcome:
+    """The outcome of the replay after one round, without and with the plan; a single refit is one round.
+
+    Attributes:
+        number: the round, 0, 1, ….
+        loss_before, loss: the goal loss at the model of that round. prediction_before, prediction: what it predicts.
+        margin: how far the query is on the goal's side. tie: how little of that is a tie.
+        success_before, success: whether the goal is reached.
+        movers: how many members of that round move. effort: the sum of their moves' norms.
+        queries: the outcome for each query.
+    """
+
+    number: int
+    loss_before: float
+    loss: float
+    prediction_before: Any
+    prediction: Any
+    margin: float
+    tie: float
+    success_before: bool
+    success: bool
+    movers: int
+    effort: float
+    queries: tuple[QueryOutcome, ...] = ()
+
+
+class Independence(StrEnum):
+    """The independence of an audit's refit from the solver's own code; `meaning` is a sentence.
+
+    >>> Independence.IMPLEMENTATION.value
+    'another implementation'
+    """
+
+    IMPLEMENTATION = "another implementation"
+    OPTIMISER = "another optimiser on the same risk"
+    REPEATED = "the model's own training, repeated"
+
+    @property
+    def meaning(self) -> str:
+        """What was and what was not shared."""
+        return _MEANINGS[self]
+
+    @classmethod
+    def weakest(cls, several: list[Independence]) -> Independence:
+        """Return the least independent of several."""
+        return max(several, key=list(cls).index)
+
+
+_MEANINGS = {
+    Independence.IMPLEMENTATION: "The refit shares no code with the solver: risk and training are written elsewhere.",
+    Independence.OPTIMISER: (
+        "The refit is the model's own, and an optimiser of another library (SciPy), which is given the model's own "
+        "risk, finds the same minimum, or none lower around it."
+    ),
+    Independence.REPEATED: (
+        "The refit runs the model's own training once more, from its start and on the moved data: training is what "
+        "defines this model, and nobody else's code confirms where it ends."
+    ),
+}
+
+
+@dataclass(frozen=True)
 class Audit(ShownAsText):
     """The outcome of a fresh refit on the moved data; made by `oar.audit` alone.
 
     Attributes:
-        loss_before, loss: goal loss at the query, before any move and after all moves. Of several queries, their mean,
-            the worst, or the share that does not get its goal, as was asked for.
+        loss_before, loss: goal loss at the query, before any move and after all moves. For several queries, their mean,
+            the worst, or the share that does not reach its goal, as set by the query.
         prediction_before, prediction: the predicted label; where the goal only ties for nearest, another one. A tuple
-            where several people ask.
+            for several queries.
         margin: how much nearer the goal's centroid is than the nearest other; for models that are trained, by how much
             the goal leads in outputs, how far inside the wanted range the prediction is, or by how much the goal is
             more probable than it must be; of several queries, the least.
@@ -109,15 +180,15 @@ class Audit(ShownAsText):
         success: goal predicted, not by a tie, and no limit broken; of several queries, for as many as must.
         movers: how many members move. effort: the sum of their moves' norms.
         violations: every broken limit, in words.
-        witness: what did the refit.
-        residual: the norm of the training gradient after the refit, where the witness tells (0 for closed forms).
-        converged: whether both refits came to an end; where one did not, its loss is NaN and its prediction None.
-        relabelled: how many members' labels change. leavers: how many members take their data away.
-        queries: what it says about each of those who ask.
+        witness: the implementation that refitted.
+        residual: the norm of the training gradient after the refit, where the witness reports it (0 for closed forms).
+        converged: whether both refits converged; where one did not, its loss is NaN and its prediction None.
+        relabelled: the number of members whose labels change. leavers: the number of members who withhold their data.
+        queries: the outcome for each query.
         independence: how little the refit shares with the solver: an `oar.plans.Independence`, whose `meaning` is a
             sentence. Of several refits, the least.
-        measured_by: the name of the action of one's own whose code, written by its author and not by the audit, says
-            what is within its set; "" where the audit measures moves by code of its own.
+        measured_by: the name of the user-defined action whose own code checked the moves; "" where the audit measures
+            moves by its own code.
         rate_before, rate: where training is random, how often the goal is reached over refits; None where it is not.
             Then losses are means over refits, and `success` is that the rate's interval is above what it must be.
     """
@@ -143,6 +214,12 @@ class Audit(ShownAsText):
     rate: Rate | None = None
     independence: Independence = Independence.REPEATED
     measured_by: str = ""
+
+    @property
+    def rounds(self) -> tuple[RoundOutcome, ...]:
+        """What is found after each round of retraining, of which there is one."""
+        parts = {name: getattr(self, name) for name in RoundOutcome.__dataclass_fields__ if name != "number"}
+        return (RoundOutcome(number=0, **parts),)
 
     @property
     def share_before(self) -> float:
@@ -189,15 +266,15 @@ class Audit(ShownAsText):
 
 @dataclass(frozen=True, eq=False)
 class Result(AuditedProposal):
-    """The answer to `individual`, `collective` or `joint`: proposed by a solver, judged by the audit.
+    """The result of `individual`, `collective` or `joint`: proposed by a solver, checked by the audit.
 
     Attributes:
-        problem: what was asked.
-        proposal: what a solver proposes.
-        audit: what a fresh refit says of it.
-        audit_calls: what the audit asked of a black box; None for models that are known.
-        proof: what the referee proves of all moves within the limits.
-        evidence: the audit's own centroids of unmoved people, of which more can be proved; None for other models.
+        problem: the problem that was solved.
+        proposal: the solver's proposal.
+        audit: the outcome of a fresh refit.
+        audit_calls: the audit's calls of a black box; None for other models.
+        proof: what the referee proves about all moves within the limits.
+        evidence: the audit's own centroids of unmoved people, for further proofs; None for other models.
     """
 
     problem: Problem
@@ -254,9 +331,11 @@ class Result(AuditedProposal):
             for sentence in (
                 self._advice_now,
                 self.disagreement or self.stopped_early,
+                self._asked,
                 self.lowered_all_the_same,
                 ended,
                 self._choice,
+                self.proposal.why if self.audit.movers else "",
                 suffices,
                 promise,
                 self.problem.caution,
@@ -276,6 +355,11 @@ class Result(AuditedProposal):
             f"The goal loss {fell}, and the goal was not reached, though a move within this budget does reach it: "
             "least loss and the goal's region are two aims, and this is the move of least loss."
         )
+
+    @property
+    def _asked(self) -> str:
+        """What is lowered, where that is not what was asked for itself."""
+        return ""
 
     @property
     def _choice(self) -> str:
@@ -301,6 +385,25 @@ class Result(AuditedProposal):
             if low < box.at_least <= high:
                 said.append("More refits would tell that more surely: BlackBox(refits=…).")
         return [*said, *([f"Trainings of {box.name}: {', '.join(fits)}."] if fits else []), *box.notes]
+
+    @property
+    def rounds(self) -> Any:
+        """A DataFrame with one row a round of retraining.
+
+        Its columns: round, loss_before, loss, prediction_before, prediction, margin, success_before, success, movers,
+        effort. Over rounds also `leverage`, the steepest fall of the goal loss per unit of move among that round's
+        members before any move, which is why the plan acts when it acts; and `leverage_left`, the same once the plan
+        is followed.
+        """
+        import pandas
+
+        columns = (
+            "loss_before", "loss", "prediction_before", "prediction", "margin", "success_before", "success", "movers",
+            "effort",
+        )  # fmt: skip
+        told = [{"round": one.number} | {name: getattr(one, name) for name in columns} for one in self.audit.rounds]
+        levers = {name: getattr(self.proposal, name) for name in ("leverage", "leverage_left")}
+        return pandas.DataFrame(told).assign(**{name: one for name, one in levers.items() if one is not None})
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import spreads_of
-from oar.checks import check_whole
+from oar.checks import check_not_negative, check_seed, check_whole
 from oar.errors import DataError, OptionError
-from oar.models.settings import check_not_negative, check_seed
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.plan import Plan
@@ -41,12 +40,12 @@ class Robustness(ShownAsText):
 
     Attributes:
         losses: (draws,) the query's goal loss; NaN where the model could not be refitted.
-        successes: (draws,) whether the query had the goal, and not by a tie; not, where there was no refit.
-        acted: (draws,) how many of the actors did something. replaced: (draws,) how many people were others.
+        successes: (draws,) whether the query had the goal without a tie; False where the refit failed.
+        acted: (draws,) how many of the actors did something. replaced: (draws,) how many people were replaced.
         actors: how many the plan asks to do something.
         planned_loss, planned_success: where everyone does as planned, by the same refits.
         loss_before: where nobody does anything.
-        defection, noise, stale, seed: what was asked.
+        defection, noise, stale, seed: the settings.
     """
 
     losses: Array
@@ -132,8 +131,11 @@ def robustness(
 ) -> Robustness:
     """Return what comes of a plan, draw by draw; see `Plan.robustness`."""
     _check(defection, noise, stale, draws, seed)
+    if stale > 0:
+        plan.problem.only_one_refit("who has gone by the time of the refit (stale)")
     refits = Refits(plan)
-    actors = np.flatnonzero(refits.actors)
+    actors, persons = np.flatnonzero(refits.actors), plan.problem.persons
+    several, person = np.unique(persons[actors], return_inverse=True)  # who defects does so in all of its rounds
     if not actors.size and defection > 0:
         raise OptionError("defection: nobody does anything in this plan, so nobody can defect; leave it out.")
     if not refits.moves.any() and noise > 0:
@@ -148,22 +150,21 @@ def robustness(
         for draw in range(draws):
             rng = np.random.default_rng((seed, draw))
             acting = refits.actors.copy()
-            acting[actors] = rng.random(actors.size) >= defection
+            acting[actors] = (rng.random(several.size) >= defection)[person.reshape(-1)]
             gone, donors = rng.random(size) < stale, rng.integers(size, size=size)
             acting &= ~gone
             given = refits.if_only(acting)
             if inexact is not None:
                 given = given.with_moves(inexact.moves(given.parts[0], rng))
             losses[draw], successes[draw] = refits.verdict(_replaced(refits, given, gone, donors))
-            acted[draw], replaced[draw] = acting.sum(), gone.sum()
-            if on_step is not None:
-                on_step(draw + 1, float(losses[draw]), np.inf)
+            acted[draw], replaced[draw] = np.unique(persons[acting]).size, gone.sum()
+            on_step(draw + 1, float(losses[draw]), np.inf)
     return Robustness(
         losses,
         successes,
         acted,
         replaced,
-        actors.size,
+        several.size,
         planned.loss,
         planned.success,
         before.loss,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits, as_limits
 from oar.actions.perturb import Perturb
-from oar.checks import check_kind
-from oar.errors import DataError, OptionError, Status, choose, with_near_names
+from oar.checks import check_kind, choose, with_near_names
+from oar.errors import DataError, OptionError, Status
 from oar.estimators import BlackBox
 from oar.estimators.twin import Twin
 from oar.people import Population
@@ -30,6 +30,7 @@ from oar.referee.individual.advice import (
     cost_again,
     not_plausible,
     places_of,
+    rounding_of_cost,
     total,
 )
 from oar.referee.individual.duels import Moves, duels
@@ -64,13 +65,13 @@ class AuditedRow(NamedTuple):
 
 
 class Cheapest:
-    """People, a model and limits, made ready for any number of queries: the model is fitted once, and audited once.
+    """People, a model and limits, prepared for any number of queries: the model is fitted once, and audited once.
 
     Args:
         people: made by `oar.Population.from_frame` or `read`, so that columns are known.
         model: of oar.models.
-        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
-            None for everything that the columns are. Own limits in them are of members, and not looked at here.
+        limits: the limits of the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file; None
+            for the schema's limits alone. Their limits of single members are ignored here.
     """
 
     def __init__(self, people: Population, model: ModelLike, limits: LimitsLike = None) -> None:
@@ -100,7 +101,7 @@ class Cheapest:
         return AdviceSolver(self.people, self.model, self.limits)
 
     def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
-        """Return the cheapest way for one person.
+        """Return the cheapest change for one person.
 
         Args:
             query: the person, and the goal.
@@ -204,8 +205,10 @@ class Cheapest:
             *broken_limits(self.people, self.limits, ask.own, *rows),
             *not_plausible(self.people, self._places, *rows),
         ]
-        if claimed is not None and not abs(price - claimed) <= 10 * COST_SLACK * claimed:
-            broken.append(f"the cost is {price:.9g}, not {claimed:.9g}")
+        if claimed is not None:
+            slack = 10 * COST_SLACK * claimed + rounding_of_cost(self.people, self.limits, after.values, ask.kind)
+            if not abs(price - claimed) <= slack:
+                broken.append(f"the cost is {price:.9g}, not {claimed:.9g}")
         return AuditedRow(after, self._judge.judge(ask.problem, after.values), costs, price, tuple(broken))
 
     def _found(
@@ -265,18 +268,18 @@ def cheapest(
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the cheapest change of a table's row by which its person gets the goal; a list for a list of queries.
+    """Return the cheapest change of a person's row in a table that reaches the goal; a list for a list of queries.
 
-    The model is fitted once, and stays: nobody else moves, and one person's change is not retrained on. Linear models
-    and nearest centroid are solved exactly, others by search. A model's switches and steps are kept: whole numbers,
-    levels, bounds, directions and links.
+    The model is fitted once and then fixed: nobody else moves, and the change is not retrained on. Linear models and
+    nearest centroid are solved exactly, others by search. The change satisfies all limits: integers, levels, bounds,
+    directions and links.
 
     Args:
         people: made by `oar.Population.from_frame` or `read`.
         model: of oar.models.
         query: the person, and the goal; or several.
-        limits: what may be done to the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file;
-            None for whatever the columns can be.
+        limits: the limits of the columns, as `oar.Limits`, a mapping of columns to `oar.Limit`, or a TOML file; None
+            for the schema's limits alone.
         cost: "l1", "l2" or "l0", of the costs that limits give to columns: a standard deviation of a number (or its
             `unit`), a flip of a boolean and a switch of a category cost 1 unless `cost` says otherwise.
         own: limits of this person (or of all of several), by column, in place of everybody's.

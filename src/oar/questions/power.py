@@ -5,6 +5,8 @@ planned move as far as the budget goes, or answers a signal (θ, v) once, within
 before any move, which knows more of small budgets; all do whichever does best for all. Every cell is a true refit. So a
 cell shows what can be done; the best plan for it may do better.
 
+Over rounds members keep to their planned moves as far as the budget goes, and every cell is an audited replay.
+
 For nearest centroid on plain features every cell is the exact optimum of those members at that budget.
 """
 
@@ -20,24 +22,35 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.perturb import check_budget
-from oar.checks import check_kind
-from oar.errors import DataError, NumericsError, with_near_names
-from oar.models.settings import check_seed
+from oar.checks import check_kind, check_seed, with_near_names
+from oar.errors import DataError, NumericsError
+from oar.online import OnlineProblem
 from oar.pictures.notebook import ShownAsText
 from oar.plans import ClassPlan, MemberPlan, Plan, Result
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.questions.least.trials import has_closed_form, moves_of, own_scale, scaled, unit_budgets
+from oar.questions.least.trials import (
+    after,
+    halve,
+    has_closed_form,
+    moves_of,
+    own_scale,
+    scaled,
+    unit_budgets,
+    with_members,
+)
+from oar.referee import audit
 from oar.signals.base import Outcome
-from oar.solvers.centroids.reach import Reach, reach_of
+from oar.solvers.centroids.exact import Reach, reach_of
 from oar.solvers.descent.one_response import OneResponse
+from oar.solvers.rounds.descent import limits_of
+from oar.tolerances import CONVERGED, ROUNDING
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Cell = tuple[float, bool]
 SHARES = (0.25, 0.5, 0.75, 1.0)
 PARTS = (0.25, 0.5, 0.75, 1.0)  # of the plan's own budget
-ROUNDING = 1e-12
-CONVERGED = 1e-6  # a larger gradient is not that of a minimum
 REFINED = 2  # tries for the smallest share that suffices; half as many for the smallest budget
 
 
@@ -85,8 +98,8 @@ def power(
 ) -> Power:
     """Return success and goal loss of a plan against participation and budget.
 
-    It takes one refit a cell, and a few more: some 25 with the usual cells. What it finds is a lower bound on what
-    the best plans of those members at those budgets can do (for nearest centroid on plain features, it is the best).
+    It takes one refit a cell, and a few more: some 25 with the usual cells. Each cell is a lower bound on what the best
+    plan of those members at that budget achieves (for nearest centroid on plain features, it is the best).
 
     Args:
         result: a result of `oar.collective` or `oar.joint` in which members move.
@@ -105,7 +118,7 @@ def power(
     own = own_scale(problem)
     parts = _checked(SHARES if shares is None else shares, "shares", 1.0)
     scales = _checked([part * own for part in PARTS] if budgets is None else budgets, "budgets", np.inf)
-    kind = ExactCells if has_closed_form(problem) else RefitCells
+    kind = ExactCells if has_closed_form(problem) else ReplayedCells if problem.over_rounds else RefitCells
     return _swept(kind(result, np.flatnonzero(movers), int(seed)), parts, scales, own)
 
 
@@ -156,7 +169,7 @@ class Cells:
         if query.budget is None and self.problem.allowance.single:
             query = replace(query, budget=self.problem.query_budget)
         smaller = scaled(replace(self.problem, query=query), scale)
-        return smaller.with_action(participants=self.members(share), seed=None)
+        return with_members(smaller, self.members(share))
 
 
 class ExactCells(Cells):
@@ -179,6 +192,26 @@ class ExactCells(Cells):
         return replace(reach, offsets=reach.offsets - self.result.plan.query_move)
 
 
+class ReplayedCells(Cells):
+    """Over rounds: members keep to their moves as far as a budget goes, and every cell is audited."""
+
+    note = (
+        "Every cell is an audited replay of all rounds. Members keep to their planned moves as far as the budget goes. "
+        "Nothing was planned anew, so the best plans for a cell may do better."
+    )
+
+    def judged(self, scale: float, share: float) -> Cell:
+        """Replay all rounds with some members' moves at a budget."""
+        found = audit(self.plan(scale, share))
+        return found.loss, found.success
+
+    def plan(self, scale: float, share: float) -> Plan:
+        """Return the moves within those members' limits that are nearest to what is planned."""
+        few = self.few(scale, share)
+        assert isinstance(few, OnlineProblem)
+        return member_plan(few, self.result.plan.query_move, limits_of(few).project(moves_of(self.result)))
+
+
 class RefitCells(Cells):
     """Other models: the plan's signal is answered at other budgets, and every cell is refitted."""
 
@@ -192,7 +225,7 @@ class RefitCells(Cells):
         super().__init__(result, movers, seed)
         query_move = result.plan.query_move
         self._query_move = query_move if query_move.any() else None
-        self._answering = OneResponse(result.problem, query=self._query_move is not None)
+        self._answering = OneResponse.of(result.problem, query=self._query_move is not None)
         self._planned = self._answering.in_cost(moves_of(result))
         self._units = unit_budgets(result.problem)
         self._own = own_scale(result.problem)
@@ -233,7 +266,7 @@ class RefitCells(Cells):
         moving = np.zeros((len(planned), 1), dtype=bool)
         moving[self.order] = True
         answers = [np.where(moving, answering.respond(slopes, budgets), 0.0) for slopes in self._slopes]
-        if answering.measured is None:
+        if self.problem.limits is None:
             return [self.problem.allowance.norm.project(planned, budgets), *answers]
         fits = answering.lengths(planned) <= budgets * (1 + ROUNDING)
         instead = answers[0] if answers else np.zeros_like(planned)
@@ -270,7 +303,4 @@ def _least(known: dict[float, bool], reaches: Callable[[float], bool], tries: in
         return None
     high = min(good)
     low = max((value for value in known if value < high), default=0.0)
-    for _ in range(tries):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high
+    return halve(low, high, lambda value: value if reaches(value) else None, after(tries))[1]

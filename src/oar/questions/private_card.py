@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.round_steps import above, bound_step, is_multiple
-from oar.checks import is_listing, is_number
-from oar.errors import DataError, OARError, OptionError, choose, with_near_names
+from oar.checks import choose, is_listing, is_number, with_near_names
+from oar.errors import DataError, OARError, OptionError
 from oar.people import Population
 from oar.people.wording import counted, shown
 from oar.plans import Audit, Card, Result
@@ -34,6 +34,7 @@ from oar.plans.cards.publish import FEWEST
 from oar.plans.cards.publish_table import owned
 from oar.plans.cards.rare_levels import rare_levels
 from oar.problem import Problem
+from oar.questions.least.trials import halve
 from oar.recourse import collective
 from oar.referee import audit
 from oar.typing import BoundsLike
@@ -52,8 +53,8 @@ class PrivateCard:
         card: what may be published.
         epsilon, delta: the guarantee, for each of the people, if one is replaced by another. Further cards add theirs.
         noise: σ of each sum, of people scaled into the unit ball.
-        audit: of everyone's answers to it. It is from the data, and not covered.
-        without_noise: that of answers to the plan's own card; None where it has none.
+        audit: the audit of everyone's responses to it. It is computed from the data, and not covered by the guarantee.
+        without_noise: the audit of responses to the plan's own card; None where it has none.
     """
 
     card: Card
@@ -86,12 +87,12 @@ def private_card(
 ) -> PrivateCard:
     """Return a differentially private card for the problem of a result, audited.
 
-    It protects every person's features and label, the number of people being known. It does not protect who asks, whose
-    features the card points at; nor members who make their moves where these are seen; nor the audit and other results.
-    Names of columns, levels and classes, limits and bounds are taken to be public.
+    It protects every person's features and label; the number of people is known. It does not protect the query subject,
+    whose features the card points at; nor members who make their moves where these are seen; nor the audit and other
+    results. Names of columns, levels and classes, limits and bounds are taken to be public.
 
     Args:
-        result: what was planned, of moves by everyone with one budget.
+        result: a result with moves of everyone and one budget.
         epsilon: the guarantee's ε; of several cards for the same people they add up.
         delta: its δ, which adds up, too.
         bounds: what features are clipped to, known without the data: a pair (lower, upper) of numbers or of arrays
@@ -103,6 +104,7 @@ def private_card(
         if not (is_number(value) and 0 < value < most):
             raise DataError(f"{name}: must be a finite number above 0{words}, got {shown(value)}.")
     problem = result.problem
+    problem.only_one_refit("a card")
     _refuse(problem)
     low, high = _bounds(problem, bounds)
     _refuse_own_values(problem, low, high)
@@ -130,10 +132,10 @@ def gaussian_noise(epsilon: float, delta: float, sensitivity: float = SENSITIVIT
         high *= 2
     while told(low) <= delta:
         low /= 2
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if told(middle) <= delta else (middle, high)
-    return high
+    _, least = halve(
+        low, high, lambda sigma: sigma if told(sigma) <= delta else None, lambda low, high: high - low <= 1e-9 * high
+    )
+    return least
 
 
 def statistics(features: Array, shares: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:

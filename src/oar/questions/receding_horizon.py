@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.sets.norms import Norm
-from oar.checks import is_flag, is_number
-from oar.errors import DataError, with_near_names
+from oar.checks import is_flag, is_number, with_near_names
+from oar.errors import DataError
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans import MemberPlan
 from oar.plans.rounds.plan import OnlinePlan
 from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
@@ -38,8 +39,8 @@ class Happened(NamedTuple):
     """The real outcome of a round.
 
     Attributes:
-        features: (m, d), the round's people as they would have been handed in had nobody moved.
-        moves: (m, d), by how much each really moved.
+        features: (m, d), the round's people without any move.
+        moves: (m, d), the moves that were really made.
     """
 
     features: Array
@@ -47,15 +48,15 @@ class Happened(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round as it is put to reality.
+    """A round of a plan as it is passed to reality.
 
     Attributes:
         number: the round, 0, 1, ….
         rows: (m,), positions in the stream of those who arrive.
-        expected: (m, d), their features as they were expected.
-        asked: (m, d), the moves that they are asked for.
-        left: (m,), how far each may move at the most: what is left of its budget; of who is there several times, what
-            is asked for and an equal part of the rest.
+        expected: (m, d), their expected features.
+        asked: (m, d), their planned moves.
+        left: (m,), how far each may move at most: the rest of its budget; for a person with several rows, the planned
+            move and an equal part of the rest.
         norm: how moves are measured.
     """
 
@@ -78,15 +79,14 @@ class RealityFunction(Protocol):
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Reality:
-    """Members who do not all follow, who do not move quite as asked, and batches that are not as expected.
+    """Members who do not all follow a plan, or move inaccurately, and batches that differ from those expected.
 
     Args:
-        adoption: the probability with which each who is asked to move does, in each round anew.
-        noise: the standard deviation of the error in each feature that somebody moves, in the features' units; nobody
-            moves farther than allowed for it.
-        stream: everyone as they really are, with the same rounds and persons as expected; None where they are just as
-            expected. Features may differ, labels may not: who brings other labels is another stream.
-        seed: of who follows, and of the noise.
+        adoption: the probability that a member who is asked to move does so, in each round independently.
+        noise: the standard deviation of the error in each moved feature, in the features' units; limits still hold.
+        stream: everyone as they really are, with the same rounds and persons as expected; None where they are as
+            expected. Features may differ, labels may not: other labels need another stream.
+        seed: the seed of adoption and noise.
     """
 
     adoption: float = 1.0
@@ -135,13 +135,13 @@ class Followed(ShownAsText):
     """The outcome of following plans over time; `audit` alone says whether it worked.
 
     Attributes:
-        problem: the problem as it really was: everyone's features without any move.
+        problem: the problem with everyone's real features without any move.
         plan: the moves that were really made.
         audit: the replay of all rounds with these moves.
         replanned: whether every round was planned anew.
-        promised: (T,), the goal loss that the plan at hand promised before each round.
-        asked: (T,), the effort that was asked for in each round.
-        followers: (T,), how many of those asked moved.
+        promised: (T,), the goal loss that the current plan predicted before each round.
+        asked: (T,), the planned effort in each round.
+        followers: (T,), how many of the members asked to move did so.
     """
 
     problem: OnlineProblem
@@ -209,15 +209,16 @@ def follow(
     solver: SolverLike = "auto",
     plan: OnlinePlan | None = None,
 ) -> Followed:
-    """Follow a plan round by round against what really happens, and return what came of it, audited.
+    """Follow a plan round by round against what really happens, and return the audited outcome.
 
     Args:
-        problem: what is asked, with everyone as expected.
+        problem: the problem, with everyone as expected.
         reality: what really happens: an `oar.online.Reality`, or a function of a `Round` that returns a `Happened`, or
-            the features (m, d) as they were handed in; of the latter it is taken that all moved just as asked.
-        replan: whether the rounds that are left are planned anew before every round, from what really happened.
+            the features (m, d) that were handed in, for which all members are assumed to have moved as planned.
+        replan: whether the remaining rounds are planned again before every round (receding horizon), from what really
+            happened.
         solver: as in `oar.collective`.
-        plan: the first plan, where it is there already; it must be for this very problem.
+        plan: the first plan, if it exists already; it must be for this very problem.
     """
     if not isinstance(problem, OnlineProblem):
         raise DataError(f"problem: must be an oar.OnlineProblem to be followed over time, got {problem!r}.")
@@ -229,10 +230,12 @@ def follow(
         raise DataError("plan: must be made for this very problem, got one for another; leave it out.")
     if isinstance(reality, Reality):
         reality.check(problem)
-    story, current, promised = _Story(problem), plan, np.nan if plan is None else audit(plan).loss
+    current: MemberPlan | None = plan
+    story, promised = _Story(problem), np.nan if plan is None else audit(plan).loss
     for number in range(problem.stream.rounds):
         if current is None or (replan and number):
             planned = collective(story.remaining(number), solver=solver, progress=False)
+            assert isinstance(planned.plan, MemberPlan)
             current, promised = planned.plan, planned.loss
         story.act(number, current, promised, reality)
     return story.told(bool(replan))
@@ -246,8 +249,8 @@ class _Story:
         people = problem.stream.people
         self.features = np.array(people.features, dtype=np.float64)  # as really handed in but for moves, or expected
         self.moves = np.zeros_like(self.features)
-        self.allowed = problem.everyone.allowance.everyones(people.size)
-        self.norm = problem.everyone.allowance.norm
+        self.allowed = problem.allowance.everyones(people.size)
+        self.norm = problem.allowance.norm
         self.promised: list[float] = []
         self.asked: list[float] = []
         self.counts: list[tuple[int, int]] = []
@@ -277,7 +280,7 @@ class _Story:
         spent = np.bincount(persons, weights=self.norm.length(self.moves))
         return np.maximum(totals - spent[persons], 0.0)
 
-    def act(self, number: int, plan: OnlinePlan, promised: float, reality: Any) -> None:
+    def act(self, number: int, plan: MemberPlan, promised: float, reality: Any) -> None:
         """Ask for a round's moves, and write down what came of it."""
         rows = self.problem.stream.rows(number)
         persons = _places(rows if self.problem.stream.who is None else self.problem.stream.who[rows])
@@ -297,9 +300,10 @@ class _Story:
         stream = self.problem.stream
         real = replace(self.problem, stream=replace(stream, people=stream.people.with_features(self.features)))
         plan = OnlinePlan(real, self.moves)
-        asked, followers = np.array(self.counts).T
+        found, (asked, followers) = audit(plan), np.array(self.counts).T
+        assert isinstance(found, OnlineAudit)
         promised, efforts = np.array(self.promised), np.array(self.asked)
-        return Followed(real, plan, audit(plan), replanned, promised, efforts, followers, asked)
+        return Followed(real, plan, found, replanned, promised, efforts, followers, asked)
 
 
 def _places(who: Rows) -> Rows:

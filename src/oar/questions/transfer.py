@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.checks import is_listing, is_number
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import check_seed, is_listing, is_number, with_near_names
+from oar.errors import DataError, OptionError
 from oar.estimators import BlackBox
 from oar.models import Differentiable, LinearSVM, Ridge, Scaled, SoftmaxRegression
-from oar.models.settings import check_seed
 from oar.people import Population
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -27,8 +26,7 @@ from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.recourse import audited
 from oar.solvers import propose_collective
-from oar.solvers.black_box.settings import Surrogate
-from oar.solvers.black_box.surrogate.surrogates import public_people
+from oar.solvers.black_box.surrogate import Surrogate, public_people
 from oar.typing import ModelLike, PublicData
 
 if TYPE_CHECKING:
@@ -37,14 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transferred:
-    """One plan by surrogates, and what became of it.
+    """One plan by surrogates, and its outcome on the black box.
 
     Attributes:
         family: of the surrogates. number: how many there were.
-        public: what they were trained on: a share, or the name of other people. people: how many that are.
+        public: their training data: a share, or the name of other people. people: the number of people in it.
         seed: of all draws.
-        predicted_loss, predicted_success: what the surrogates say of their plan; NaN where they have none.
-        loss_before, loss, success: what the black box says, audited.
+        predicted_loss, predicted_success: the surrogates' predictions for their plan; NaN where they have none.
+        loss_before, loss, success: the audited values of the black box.
         rate: where training is random, the share of refits that reach the goal; else 1 or 0.
         trainings: of the black box, to plan and to audit.
         note: what the surrogates could not do, or "".
@@ -70,8 +68,8 @@ class Transfer(ShownAsText):
     """Plans by surrogates, predicted against true.
 
     Attributes:
-        problem: what was asked.
-        rows: a plan each.
+        problem: the problem that was solved.
+        rows: one row for each plan.
     """
 
     problem: Problem
@@ -116,9 +114,9 @@ class Transfer(ShownAsText):
 
     def plot(self) -> Figure:
         """Return a figure: predicted against true goal losses, and success by amount of data, number and family."""
-        from oar.questions.plots.transfer import draw
+        from oar.questions.plots import draw_transfer
 
-        return draw(self)
+        return draw_transfer(self)
 
 
 @with_near_names
@@ -130,7 +128,7 @@ def transfer(
     seeds: int | Sequence[int] = (0,),
     progress: Progress = None,
 ) -> Transfer:
-    """Return what surrogates predict of their plans against what the black box says, plan by plan.
+    """Return how surrogates' plans transfer: their predictions against the black box's audited outcomes, plan by plan.
 
     Every plan is audited by the black box's own training, which takes a training before and after it, and several of
     both where training is random.
@@ -164,8 +162,7 @@ def transfer(
     with step_line("transfer", progress) as on_step:
         for ((family, _), (name, _), number, seed), settings, size in zip(cells, plans, sizes, strict=True):
             rows.append(_transferred(problem, settings, (family, number, name, size, seed)))
-            if on_step is not None:
-                on_step(len(rows), rows[-1].loss, np.inf)
+            on_step(len(rows), rows[-1].loss, np.inf)
     return Transfer(problem, tuple(rows))
 
 

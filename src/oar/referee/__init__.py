@@ -10,48 +10,26 @@ without it and with it, and returns both as a `Retrial`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from numpy.typing import ArrayLike
 
-from oar.errors import OptionError, with_near_names
-from oar.estimators.black_box.box import BlackBox
+from oar.checks import with_near_names
+from oar.errors import OptionError
+from oar.online import OnlineProblem
 from oar.plans import Audit, Plan, Proposal, Result
 from oar.plans.moves.submitted import given_plan
-from oar.plans.rounds.plan import OnlinePlan
-from oar.plans.rounds.result import OnlineAudit, OnlineProposal, OnlineResult
 from oar.problem import Problem
-from oar.referee.black_box import by_its_own_training, together
+from oar.referee.black_box import by_its_own_training
 from oar.referee.centroids import UnmovedCentroids, by_class_averages
-from oar.referee.limits.side_effects import broken_by
-from oar.referee.parts.audit import in_parts
-from oar.referee.proofs import MEMBERS, QUERY, prove, prove_online
-from oar.referee.rounds.audit import audit_online
-from oar.referee.trained import by_training
-from oar.referee.verdicts import AuditSummary, Retrial
+from oar.referee.parts import in_parts
+from oar.referee.proofs import MEMBERS, QUERY, prove
+from oar.referee.rounds import by_rounds
+from oar.referee.verdicts import AuditSummary, Retrial, broken_by
+from oar.referee.witnesses.refits import by_training
 from oar.typing import Features, FilePath, Label, Labels
 
-__all__ = ["audit", "judged", "judged_online"]
-
-
-@overload
-def audit(plan: Plan) -> Audit: ...
-
-
-@overload
-def audit(plan: OnlinePlan) -> OnlineAudit: ...
-
-
-@overload
-def audit(
-    plan: Problem,
-    moves: Features | FilePath | None = None,
-    *,
-    after: Features | None = None,
-    labels: Labels | Mapping[Label, Label] | None = None,
-    leavers: ArrayLike | None = None,
-    query_move: ArrayLike | None = None,
-) -> Audit: ...
+__all__ = ["audit", "judged"]
 
 
 @with_near_names
@@ -63,21 +41,21 @@ def audit(
     labels: Labels | Mapping[Label, Label] | None = None,
     leavers: ArrayLike | None = None,
     query_move: ArrayLike | None = None,
-) -> Audit | OnlineAudit:
-    """Refit before and after a plan's moves, or somebody else's, and report what the query gets; over time, each round.
+) -> Audit:
+    """Refit before and after a plan's moves, or any other moves, and report the query's outcome; over time, each round.
 
     Args:
-        plan: a plan, which says it all; or a problem, for which the others say what is done.
+        plan: a plan; or a problem, with the moves in the other arguments.
         moves: by how much everyone moves: (n, d), a DataFrame with a column for each feature, a table of changes
             (person, column, before, after), or a Parquet file or folder of either kind, as `plan.write_moves` and
             `oar plan` write them.
         after: in place of moves, everyone's features afterwards: (n, d), or a DataFrame in the words of the table.
         labels: labels afterwards: one for each, or by name for some (a Series or a dict).
-        leavers: who takes its data away: n booleans, or names.
+        leavers: the members who withhold their data: n booleans, or names.
         query_move: (d,), the query's own move.
 
-    In DataFrames people go by their index where they have one, and who is not there stays. What breaks a limit is told
-    in `violations`, and then there is no `success`.
+    DataFrames are matched by index, and people who are missing in them do not move. Broken limits are listed in
+    `violations`, and then there is no `success`.
     """
     given = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
     if isinstance(plan, Problem):
@@ -86,8 +64,6 @@ def audit(
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}: a plan says itself who does what; give its problem to audit other moves.")
-    if isinstance(plan, OnlinePlan):
-        return audit_online(plan)
     if isinstance(plan, Plan):
         return _audited(plan)[0]
     kind = type(plan).__name__
@@ -98,15 +74,15 @@ def judged(proposal: Proposal, problem: Problem | None = None, who: str | None =
     """Return a proposal with what a fresh refit says of it, and what is proved of all that could have been done.
 
     Args:
-        proposal: what a solver proposes.
+        proposal: the solver's proposal.
         problem: what was asked, where the plan is for some of those who could act; None if it is the plan's own.
         who: who may move: "members", "query" or "both"; None where that is not known, and nothing is proved.
     """
-    (found, evidence), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
+    (found, trial), asked = _audited(proposal.plan), proposal.plan.problem if problem is None else problem
     found = _held_to(asked, found, who, proposal.plan)
-    proof = prove(asked, who, proposal, found, evidence)
-    small = evidence if isinstance(evidence, UnmovedCentroids) else None  # others may hold everybody's data
-    return Result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
+    proof = prove(asked, who, proposal, found, trial.unmoved)
+    small = trial.unmoved if isinstance(trial.unmoved, UnmovedCentroids) else None  # others may hold everybody's data
+    return trial.result(proposal.plan.problem, proposal, found, proof=proof, evidence=small)
 
 
 def _held_to(asked: Problem, found: Audit, who: str | None, plan: Plan) -> Audit:
@@ -124,14 +100,8 @@ def _held_to(asked: Problem, found: Audit, who: str | None, plan: Plan) -> Audit
     return replace(found, violations=(*found.violations, *broken), success=False, queries=each)
 
 
-def judged_online(proposal: OnlineProposal) -> OnlineResult:
-    """Return the same of a plan over time."""
-    found = audit_online(proposal.plan)
-    return OnlineResult(proposal.plan.problem, proposal, found, prove_online(proposal.plan.problem, proposal, found))
-
-
-def _audited(plan: Plan) -> tuple[Audit, Any]:
-    """Return what a fresh refit says, and the referee's own refit to unmoved people, on which proofs are built."""
+def _audited(plan: Plan) -> tuple[Audit, Retrial]:
+    """Return what a fresh refit says, and the trial with the referee's own refit to unmoved people, for proofs."""
     problem, trial = plan.problem, _witness(plan.problem)(plan)
     olds, news, broken = [], [], [*trial.measured.violations, *trial.more]
     for old, new in trial.pairs:
@@ -140,26 +110,27 @@ def _audited(plan: Plan) -> tuple[Audit, Any]:
         if problem.kept is not None:
             broken += [one for one in broken_by(plan, old.predict, new.predict) if one not in broken]
     each = [AuditSummary(problem, *heard).reported(not broken) for heard in zip(olds, news, strict=True)]
-    found = Audit(
-        **(each[0] if len(each) == 1 else together(problem, olds, news, each, not broken)),
-        movers=trial.measured.movers,
-        effort=trial.measured.effort,
-        violations=tuple(broken),
-        witness=new.witness,
-        residual=new.residual,
-        converged=old.converged and new.converged,
-        relabelled=getattr(trial.measured, "relabelled", 0),
-        leavers=getattr(trial.measured, "leavers", 0),
-        independence=new.independence,
-        measured_by="" if problem.own_action is None else problem.own_action.name,
-    )
-    return found, trial.unmoved
+    found: dict[str, Any] = {
+        "movers": trial.measured.movers,
+        "effort": trial.measured.effort,
+        "violations": tuple(broken),
+        "witness": new.witness,
+        "residual": new.residual,
+        "converged": old.converged and new.converged,
+        "relabelled": trial.measured.relabelled,
+        "leavers": trial.measured.leavers,
+        "independence": new.independence,
+        "measured_by": "" if problem.own_action is None else problem.own_action.name,
+    }
+    return trial.audit(**(found | trial.together(problem, olds, news, each, not broken))), trial
 
 
 def _witness(problem: Problem) -> Callable[[Plan], Retrial]:
     """Return who refits for this problem."""
+    if isinstance(problem, OnlineProblem):
+        return by_rounds
     if problem.people.streamed:
         return in_parts
     if problem.model.plain_means:
         return by_class_averages
-    return by_its_own_training if isinstance(problem.model, BlackBox) else by_training
+    return by_its_own_training if problem.model.only_asked else by_training

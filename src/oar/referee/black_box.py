@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.estimators.black_box.box import BlackBox, Box
-from oar.estimators.black_box.success_rate import Rate
+from oar.estimators.black_box import BlackBox, Box, Rate
 from oar.goals import ClassWish
 from oar.plans import Plan
-from oar.plans.explain.independence import Independence
+from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.verdicts import AuditSummary, JudgedModel, Retrial, Verdict, judged
+from oar.referee.verdicts import AuditSummary, Heard, JudgedModel, Retrial, Verdict, judged
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]
@@ -51,25 +50,29 @@ def by_its_own_training(plan: Plan) -> Retrial:
         return old, new
 
     if number > 1:  # one after the other, so that only two are kept at a time
-        return Retrial(handed_in, (as_refits(pair(draw)) for draw in range(number)), moved, None)
+        return SeveralTrainings(handed_in, (as_refits(pair(draw)) for draw in range(number)), moved, None)
     boxes = pair(0)
     return Retrial(handed_in, (as_refits(boxes),), moved, boxes[0])
 
 
-def together(
-    problem: Problem, olds: list[list[Verdict]], news: list[list[Verdict]], each: list[dict[str, Any]], kept: bool
-) -> dict[str, Any]:
-    """Put many refits together: means of numbers, most frequent predictions, and rates."""
-    box = problem.model
-    assert isinstance(box, BlackBox)
-    rates = {
-        name: Rate(sum(one[name] for one in each), len(each), box.confidence) for name in ("success_before", "success")
-    }
-    old, new = ([_mean(list(one)) for one in zip(*heard, strict=True)] for heard in (olds, news))
-    told = AuditSummary(problem, old, new).reported(kept)
-    told |= {name: float(np.mean([one[name] for one in each])) for name in ("loss_before", "loss")}
-    told |= {name: rate.interval[0] >= box.at_least for name, rate in rates.items()}
-    return told | {"rate_before": rates["success_before"], "rate": rates["success"]}
+class SeveralTrainings(Retrial):
+    """Random trainings without a plan and with it, seed by seed."""
+
+    def together(
+        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
+    ) -> dict[str, Any]:
+        """Put many refits together: means of numbers, most frequent predictions, and rates."""
+        box = problem.model
+        assert isinstance(box, BlackBox)
+        rates = {
+            name: Rate(sum(one[name] for one in each), len(each), box.confidence)
+            for name in ("success_before", "success")
+        }
+        old, new = ([_mean(list(one)) for one in zip(*heard, strict=True)] for heard in (olds, news))
+        told = AuditSummary(problem, old, new).reported(kept)
+        told |= {name: float(np.mean([one[name] for one in each])) for name in ("loss_before", "loss")}
+        told |= {name: rate.interval[0] >= box.at_least for name, rate in rates.items()}
+        return told | {"rate_before": rates["success_before"], "rate": rates["success"]}
 
 
 def _mean(heard: list[Verdict]) -> Verdict:
@@ -92,9 +95,9 @@ def _heard(asking: BlackBoxTraining, box: Box, points: Array) -> list[Verdict]:
     """Ask one trained box about everybody who asks."""
     problem = asking.problem
     said = box.says(points)
-    if said.codes is not None:
+    if said.labels_alone:
         losses, reached = asking.answers(box, points)
-        names = [problem.people.classes[code] for code in said.codes]
+        names = [problem.people.classes[code] for code in said.outputs]
         return [
             Verdict(name, float(loss), 1.0 if there else -float(loss), 0.0, None)
             for name, loss, there in zip(names, losses, reached, strict=True)
@@ -109,9 +112,7 @@ def heard_at(problem: Problem, box: Box, points: Array) -> list[Verdict]:
 
 def _told(problem: Problem, box: Box, points: Array, wishes: Sequence[Any], said: Any) -> list[Verdict]:
     """Judge what a box has said at points, of which each has a wish."""
-    outputs = said.values if said.logits is None else said.logits
-    assert outputs is not None
-    told = [judged_outputs(problem, wish, row) for wish, row in zip(wishes, outputs, strict=True)]
+    told = [judged_outputs(problem, wish, row) for wish, row in zip(wishes, said.outputs, strict=True)]
     if not box.decides:
         return told
     codes = box.predictions(points)

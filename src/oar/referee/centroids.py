@@ -22,8 +22,7 @@ from oar.people import Chunk, Population
 from oar.plans import Plan
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.limits.side_effects import Predict
-from oar.referee.verdicts import JudgedModel, Retrial, Verdict, of_logits
+from oar.referee.verdicts import JudgedModel, Predict, Retrial, Verdict, of_logits
 
 Array = NDArray[np.float64]
 

@@ -1,28 +1,33 @@
-"""What refits mean for those who ask, written out again: planners have their own reading.
+"""Verdicts: the outcome of a refit for the query and for everybody else, implemented separately from the solvers.
 
 A query gets its goal if a class that will do leads all others by more than a tie; if those that will do are together
-as probable as they must be; or if the predicted value is in the range.
+as probable as they must be; or if the predicted value is in the range. Whether a plan leaves others alone as it must
+(`oar.Keep`) is seen by predicting everyone again, before and after.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import ClassWish, ValueWish, Wish
-from oar.plans import QueryOutcome
-from oar.plans.explain.independence import Independence
+from oar.goals.keep import SideEffects
+from oar.plans import LeverPlan, Plan
+from oar.plans.result import Audit, Independence, QueryOutcome, Result
 from oar.problem import Problem
-from oar.referee.limits.side_effects import Predict
 
 Array = NDArray[np.float64]
+Predict = Callable[[Array], NDArray[Any]]
+"""From features (m, d) to class codes (m,), or values (m, o)."""
 
 # A refit to 1e-10 leaves outputs uncertain in about the ninth digit; leads smaller than that are ties.
 TIE = 1e-9
+UNIT = 2.0**-52  # twice the rounding of one operation
+SURELY = 1 - 1e-9  # times a tie, a lead is surely one
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,11 @@ def _value(problem: Problem, wish: ValueWish, outputs: Array, loss_at: Callable[
     return Verdict(value, loss, room, 0.0, None, np.finfo(float).eps * size)  # at the edge of the range is inside it
 
 
+def improbable(bound: float, probability: float) -> bool:
+    """Report whether no loss of at least `bound` makes the goal as probable as an audit lets pass."""
+    return bool(bound > -np.log(probability) + 2e-9 + 8 * UNIT)
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedModel:
     """A model that a witness has refitted from scratch.
@@ -106,7 +116,7 @@ class JudgedModel:
     Attributes:
         verdicts: from the places (q, d) of those who ask to what each of them gets.
         predict: from many people's features (m, d) to class codes (m,), or values (m, o).
-        witness: what did the refit.
+        witness: the implementation that refitted.
         residual: the norm of the training gradient that it left, where the witness tells.
         converged: whether it came to an end.
         independence: how little it shares with the solver.
@@ -121,7 +131,7 @@ class JudgedModel:
 
 
 class Measured(Protocol):
-    """What was handed in, by number, and every broken limit in words."""
+    """Counts of the contributions, and every broken limit in words."""
 
     @property
     def movers(self) -> int:
@@ -134,17 +144,31 @@ class Measured(Protocol):
         ...
 
     @property
+    def relabelled(self) -> int:
+        """How many labels change."""
+        ...
+
+    @property
+    def leavers(self) -> int:
+        """How many leave."""
+        ...
+
+    @property
     def violations(self) -> tuple[str, ...]:
         """Every broken limit."""
         ...
 
 
+Heard = list[list[Verdict]]
+"""Of each of several refits, what all who ask are told."""
+
+
 @dataclass(frozen=True, eq=False)
 class Retrial:
-    """What a witness makes of a plan: the model refitted without it and with it.
+    """A witness's retrial of a plan: the model refitted without it and with it.
 
     Attributes:
-        measured: what was handed in; of `Contributions`, with the numbers of labels and leavers.
+        measured: what was handed in.
         pairs: the refits before and after; several where training is random, one for each seed.
         moved: where those who ask are (q, d) after the plan.
         unmoved: the referee's own refit to unmoved people, on which proofs are built; None where it proves nothing.
@@ -156,6 +180,15 @@ class Retrial:
     moved: Array
     unmoved: Any
     more: tuple[str, ...] = ()
+
+    audit: ClassVar[type[Audit]] = Audit
+    result: ClassVar[type[Result]] = Result
+
+    def together(
+        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
+    ) -> dict[str, Any]:
+        """Return the parts of an audit that several refits say together, from what each pair of them says."""
+        return each[0]
 
 
 @dataclass(frozen=True)
@@ -199,3 +232,53 @@ class AuditSummary:
         if self.problem.query.several == "share" and np.isfinite(losses).all():
             return 1.0 - float(np.mean([one.reached for one in each]))
         return float(losses.mean())
+
+
+def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
+    """Return which limits on side effects a plan breaks, in words."""
+    problem, people = plan.problem, plan.problem.people
+    if problem.kept is None:
+        return []
+    features = np.asarray(people.features, dtype=np.float64)
+    before, after = old(features), new(features)
+    seen = _seen(plan, before, after, new)
+    scored = problem.kept.scored
+    if scored is None:
+        rows = people.value_rows() if problem.regresses else people.class_rows()
+        weights = np.ones(people.size) if people.weights is None else people.weights
+    else:
+        rows, weights, before, after = scored.rows, scored.weights, old(scored.features), new(scored.features)
+    return problem.kept.broken(seen, *(_score(told, rows, weights) for told in (before, after)))
+
+
+def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> SideEffects:
+    """Return who stays and who acts, and who has or loses what is asked for; those who ask do not count."""
+    problem, acts = plan.problem, _acts(plan)
+    others = ~np.isin(np.arange(len(acts)), () if problem.asked.among is None else problem.asked.among)
+    if problem.regresses:
+        return SideEffects(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
+    there = after.copy()
+    assert problem.kept is not None
+    if problem.kept.limits.lost is not None and acts.any():
+        moved = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
+        there[acts] = new(moved[acts])
+    wanted = {code for wish in problem.wishes for code in wish.codes}  # type: ignore[union-attr]
+    had, has = (np.array([code in wanted for code in codes], dtype=bool) for codes in (before, there))
+    return SideEffects(others & ~acts, others & acts, before != after, had, has)
+
+
+def _acts(plan: Plan) -> NDArray[np.bool_]:
+    """Return who changes anything."""
+    people = plan.problem.people
+    acts = np.asarray(plan.moves(), dtype=np.float64).any(axis=1)
+    if isinstance(plan, LeverPlan):
+        before = people.value_rows() if plan.problem.regresses else people.class_rows()
+        acts = acts | (plan.targets != before).any(axis=1) | plan.away
+    return np.asarray(acts)
+
+
+def _score(told: NDArray[Any], rows: Array, weights: Array) -> float:
+    """Return a weighted accuracy, or a mean squared error with its sign turned."""
+    if told.ndim == 1:
+        return float(weights @ (told == rows.argmax(axis=1)) / weights.sum())
+    return -float(weights @ ((told - rows) ** 2).mean(axis=1) / weights.sum())

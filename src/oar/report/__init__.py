@@ -1,6 +1,5 @@
-"""Plot data and figures: what is computed can be tested without drawing, what is drawn computes nothing.
+"""Pages, figures and folders of files: what is computed can be tested without drawing, what is drawn computes nothing.
 
-`cells`, `spread`, `recourse_map` and `plain` make data; `curves`, `draw_map` and `draw_strip` put them on axes;
-`style` holds the look and saves figures so that the same data give the same bytes. `member_page` makes the page on
-which a member computes its own move.
+`plan` collects what is told about a plan; `organiser_page` and `member_page` tell it; `files` writes folders that are
+whole or as they were before; `figures` draws, so that the same data give the same bytes.
 """

@@ -1,6 +1,6 @@
-"""WHAT COMES BACK: results and their audits, plans and the cards published from them, advice, studies.
+"""Types of results: results and their audits, plans and the cards published from them, advice, studies.
 
-Nobody makes these by hand: they are returned by the verbs, or loaded from files. Results over several rounds are in
+They are returned by functions such as `oar.collective`, or loaded from files. Results over several rounds are in
 `oar.online`, answers to questions in `oar.questions`, a simulation's records in `oar.worlds`.
 """
 

@@ -1,1 +1,1 @@
-"""What people hand in (`contribution`), what a refit makes of it, and what that means for who asks (`retraining`)."""
+"""Contributions and refits: `contribution` is everything that people hand in, `retraining` what a refit makes of it."""

@@ -1,4 +1,4 @@
-"""What people hand in to the operator, as one value.
+"""The contribution of all people to the operator's training, as one value.
 
 Whatever is planned, tried, published or simulated ends as three arrays: moves of features, targets, weights. A part
 that is None is as it was before anybody acted, so that nobody need make an array of zeros, and a retraining sees at
@@ -22,7 +22,7 @@ PARTS = ("moves", "targets", "weights")
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """What everyone hands in; a part is None where it is as it was.
+    """The contribution of everyone; a part is None where it is unchanged.
 
     Attributes:
         moves: (n, d) changes of features.

@@ -1,16 +1,17 @@
-"""HOW TRAINING IS DIFFERENTIATED: signal makers, from exact to cheap.
+"""Derivatives through training: signals, from exact to cheap.
 
-`refit` judges moves by retraining; a `Signal` says where they should go next; `as_signal` reads what users ask for.
+`refit` tests moves by retraining; a `Signal` gives the gradient of the next step; `as_signal` reads a user's choice.
 """
 
 from oar.signals.alternating import Alternating
-from oar.signals.base import Memory, Outcome, Signal, Step, refit
-from oar.signals.choice import SIGNALS, as_signal, choose_signal
+from oar.signals.base import SIGNALS, Memory, Outcome, Signal, Step, as_signal, choose_signal, refit
 from oar.signals.gradient_matching import GradientMatching
 from oar.signals.hypernetworks.signal import Hypernetwork
 from oar.signals.implicit import Implicit
 from oar.signals.neumann import Neumann
 from oar.signals.unrolled import Unrolled
+
+SIGNALS.update({kind.name: kind for kind in (Implicit, Neumann, Unrolled, Alternating, GradientMatching, Hypernetwork)})
 
 __all__ = [
     "SIGNALS",

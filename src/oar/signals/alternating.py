@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.models.training import Training
 from oar.signals.backpropagation import Descent, unroll
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_given, check_positive
 from oar.signals.largest_eigenvalue import sharpness
 
 
@@ -43,8 +43,7 @@ class Alternating(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("inner_steps", self.inner_steps)
-        if self.step is not None:
-            check_positive("step", self.step)
+        check_given(check_positive, "step", self.step)
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Go on from the last round's θ; the first round starts from the refit."""

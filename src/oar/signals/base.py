@@ -1,4 +1,4 @@
-"""The interface of signals: what a signal maker is given, and what it returns.
+"""The interface of signals: what a signal maker is given and what it returns, and the choice among them.
 
 A round of the outer loop has two halves, and only the second differs from maker to maker:
 
@@ -15,25 +15,26 @@ outer loop measures moves. Members of no weight have one too, and it moves nothi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import is_flag, is_number, is_whole
+from oar.checks import choose, is_flag, is_number, is_whole
 from oar.errors import DataError, OptionError
 from oar.models.training import Array, Fit, Training
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The state that one round leaves to the next, to start it warm. None in its place means: start cold.
+    """The memory that one round leaves to the next as a warm start; None means a cold start.
 
     Attributes:
         parameters: θ of the last true refit.
-        signal: v of the last round, if the maker has one.
-        own: what the maker keeps for itself; of no meaning to others.
-        maker: whose memory it is.
+        signal: v of the last round, if the signal has one.
+        own: the signal's own state, without meaning for others.
+        maker: the signal whose memory it is.
     """
 
     parameters: Array
@@ -52,8 +53,8 @@ class Outcome:
         target: the goal's target (o,).
         fit: the true refit θ*.
         loss: L(θ*).
-        pull: g = ∇_θ L(θ*), (p,).
-        query_slope: ∇_x† L(θ*), (d,).
+        pull: the gradient g = ∇_θ L(θ*), (p,).
+        query_slope: the gradient ∇_x† L(θ*), (d,).
         own_slopes: ∂L/∂δ_i (n, d) of members who are queries themselves, other than through θ; None where none are.
     """
 
@@ -66,6 +67,11 @@ class Outcome:
     query_slope: Array
     own_slopes: Array | None = None
 
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome itself, as of a step: whoever keeps either of them asks alike."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -74,10 +80,10 @@ class Step:
     Attributes:
         outcome: the true refit and the query's loss there.
         gradient: −∇_x s_i for everyone (n, d); weights not included.
-        signal: v (p,), which with θ is all that a member needs; None where the maker has no single one.
+        signal: v (p,), which with θ is all that a member needs; None where there is no single v.
         memory: to be passed to the next round.
-        own_loss: the loss that the gradient truly belongs to, where that is not the outcome's (unrolled: at θ_T).
-        note: one sentence on how the gradient was made and how far it is to be trusted.
+        own_loss: the loss whose gradient this is, where that is not the outcome's (unrolled: at θ_T).
+        note: one sentence on how the gradient was computed and how accurate it is.
     """
 
     outcome: Outcome
@@ -105,10 +111,10 @@ class Step:
 
 
 class Signal(ABC):
-    """A way of differentiating through training; subclasses are frozen dataclasses of settings.
+    """Base class of signals: ways of differentiating through training; subclasses are frozen dataclasses of settings.
 
     Attributes:
-        name: under which users ask for it.
+        name: the name by which users choose it.
         exact: whether its gradient is that of the true refit's loss, up to solver tolerances.
         needs: the methods of `Training` that it calls.
     """
@@ -156,7 +162,7 @@ def refit(
     memory: Memory | None = None,
     tolerance: float = 1e-8,
 ) -> Outcome:
-    """Retrain on the moved data, from the last refit if there is one, and judge the query there."""
+    """Retrain on the moved data, from the last refit if there is one, and compute the goal loss there."""
     start = training.start() if memory is None else memory.parameters
     fit = training.fit(training.moved(moves), start, tolerance)
     judged = getattr(training, "goal_after", lambda *_: None)(fit.parameters, moves)
@@ -166,6 +172,55 @@ def refit(
     # Members who weigh nothing may not move, so what they would gain does not matter.
     own = own / np.where(training.weights > 0, training.weights, 1.0)[:, None]
     return Outcome(moves, query, target, fit, loss, pull, np.zeros_like(query), own)
+
+
+SIGNALS: dict[str, type[Signal]] = {}
+"""Every signal by its name, in the order in which messages list them; `oar.signals` fills it."""
+FACTORED = 2_000  # parameters up to which a factor of H makes tight solves nearly free
+SOLVED = 1_000_000  # parameters up to which a looser solve is still worth its products
+
+
+def as_signal(signal: Any, training: Training) -> tuple[Signal, str]:
+    """Return the signal of a name or settings, with one sentence on why it is used."""
+    if isinstance(signal, str):
+        name = choose("signal", signal, ["auto", *SIGNALS])
+        if name == "auto":
+            return choose_signal(training)
+        signal = SIGNALS[name]()
+    if not isinstance(signal, Signal):
+        names = ", ".join(repr(name) for name in ("auto", *SIGNALS))
+        kinds = ", ".join(f"oar.signals.{kind.__name__}" for kind in SIGNALS.values())
+        raise OptionError(f"signal: must be one of {names}, or settings such as {kinds}; got {signal!r}.")
+    reason = signal.refusal(training)
+    if reason:
+        raise OptionError(f"signal: {signal.name!r} does not apply here: {reason}. Or use signal='auto'.")
+    return signal, f"Signal: {signal.name}, as asked for."
+
+
+def choose_signal(training: Training) -> tuple[Signal, str]:
+    """Choose a signal by the training's capabilities and number of parameters; return it and one sentence on why."""
+    refusals = []
+    for name, settings, reason in _candidates(training.parameter_count):
+        signal = SIGNALS[name](**settings)
+        refusal = signal.refusal(training)
+        if not refusal:
+            return signal, f"Signal: {signal.name}, because {reason}."
+        refusals.append(f"{signal.name}: {refusal}")
+    raise OptionError(f"signal: none applies to this training ({'; '.join(refusals)}).")
+
+
+def _candidates(count: int) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield names of signals for `count` parameters, their settings and what speaks for each, the best first."""
+    if count <= FACTORED:
+        yield "implicit", {}, f"with {count:,} parameters H v = g is cheap to solve, and the gradient is exact"
+    elif count <= SOLVED:
+        why = f"with {count:,} parameters H v = g is solved by conjugate gradients, to 1e-4"
+        yield "implicit", {"tolerance": 1e-4}, why
+    else:
+        why = f"with {count:,} parameters a solve is out of reach, and a short series points nearly the same way"
+        yield "neumann", {"terms": 20}, why
+    yield "unrolled", {}, "it can be run step by step, but H cannot be solved with"
+    yield "hypernetwork", {}, "training can be refitted, but not differentiated"
 
 
 def caution(fit: Fit) -> str:
@@ -183,6 +238,12 @@ def check_positive(name: str, value: object) -> None:
     """Refuse anything but a finite number above 0."""
     if not (is_number(value) and 0 < value < np.inf):
         raise DataError(f"{name}: must be a finite number > 0, got {value!r}.")
+
+
+def check_given(check: Callable[[str, object], None], name: str, value: object) -> None:
+    """Refuse what a check refuses, but for None, which leaves the choice to the signal."""
+    if value is not None:
+        check(name, value)
 
 
 def check_share(name: str, value: object) -> None:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution
 

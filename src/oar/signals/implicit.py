@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.models.training import Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_positive, check_share
 

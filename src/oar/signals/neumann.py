@@ -13,9 +13,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import NumericsError
 from oar.models.training import Training
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_flag, check_positive
+from oar.signals.base import (
+    Memory,
+    Outcome,
+    Signal,
+    Step,
+    caution,
+    check_count,
+    check_flag,
+    check_given,
+    check_positive,
+)
 from oar.signals.largest_eigenvalue import sharpness
 
 GROWTH = 10.0  # a residual this many times ‖g‖ comes from a diverging series, not from rounding
@@ -41,8 +52,7 @@ class Neumann(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("terms", self.terms)
-        if self.step is not None:
-            check_positive("step", self.step)
+        check_given(check_positive, "step", self.step)
         check_flag("warm_start", self.warm_start)
 
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:

@@ -14,10 +14,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.models.training import Training
 from oar.signals.backpropagation import Descent, spacing, unroll
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive, check_share
+from oar.signals.base import (
+    Memory,
+    Outcome,
+    Signal,
+    Step,
+    caution,
+    check_count,
+    check_given,
+    check_positive,
+    check_share,
+)
 from oar.signals.largest_eigenvalue import sharpness
 
 
@@ -45,11 +55,9 @@ class Unrolled(Signal):
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_count("steps", self.steps)
-        if self.step is not None:
-            check_positive("step", self.step)
+        check_given(check_positive, "step", self.step)
         check_share("momentum", self.momentum)
-        if self.checkpoint_every is not None:
-            check_count("checkpoint_every", self.checkpoint_every)
+        check_given(check_count, "checkpoint_every", self.checkpoint_every)
 
     def refusal(self, training: Training) -> str | None:
         """A closed form is not reached step by step."""

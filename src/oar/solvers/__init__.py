@@ -1,12 +1,14 @@
-"""HOW IT IS SOLVED: solvers propose, the audit decides.
+"""Optimisation of plans: solvers propose, the audit decides.
 
 `propose_collective`, `propose_individual` and `propose_joint` ask the registry for the first solver that does not
 refuse the problem, or for the one that is named; `register` adds one of your own.
 """
 
-from oar.solvers.black_box.settings import DirectSearch, Surrogate
-from oar.solvers.builtin import FEW as FEW
+from oar.solvers import builtin as builtin
+from oar.solvers.black_box.direct_search import DirectSearch
+from oar.solvers.black_box.surrogate import Surrogate
 from oar.solvers.centroids.sweep import Sweep, sweep
+from oar.solvers.descent.retrained import FEW as FEW
 from oar.solvers.query.shortest_move import shortest_move
 from oar.solvers.registry import (
     NEEDS,

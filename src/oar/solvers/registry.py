@@ -11,7 +11,7 @@ Solvers that users register are asked before those of the package.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -19,17 +19,22 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError, OptionError, choose, with_near_names
-from oar.estimators.black_box.box import BlackBox
+from oar.checks import choose, with_near_names
+from oar.errors import DataError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
-from oar.models import TestTimeBatchNorm
-from oar.online import OnlineProblem
-from oar.plans import Proposal
-from oar.plans.rounds.result import OnlineProposal
+from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
-from oar.solvers.settings import EffortLevel, current_effort
+from oar.progress import OnStep, silent
+from oar.solvers.settings import (
+    EffortLevel,
+    FrankWolfe,
+    OneShot,
+    ProjectedGradient,
+    called,
+    current_effort,
+    default_effort,
+)
 from oar.solvers.user_moves import proposal_of
 
 Array = NDArray[np.float64]
@@ -60,20 +65,22 @@ NEEDS = {
     "goals": Need("goals of several people, or other goals than one label or value", "query", "ask for one label"),
 }
 EVERYTHING = frozenset(NEEDS)
+BALLS = EVERYTHING - {"own set"}
+IN_MEMORY = EVERYTHING - {"rounds", "black box", "parts"}
 REFITTED = frozenset({"retraining", "table", "goals", "side effects", "own set"})  # not answered by class means alone
 
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a solver is asked: a problem, who may move, and the caller's options.
+    """A task for a solver: a problem, who may move, and the caller's options.
 
     Attributes:
-        problem: what is asked.
+        problem: the problem to solve.
         verb: who may move: "individual" (the query), "collective" (the members) or "joint" (both).
         solver: "auto", a name or settings, as the caller gave them.
         signal: how training is differentiated, as the caller gave it.
-        on_step: called with step, loss and gap; None where nobody looks.
+        on_step: a listener, called with step, loss and gap.
         starts: more moves (n + 1, d) to start from, the query's last.
         within: the names of the wrappers that ask.
         anchors, together, by: as in `Problem.training`: what is added to the goal's loss, how several losses become
@@ -84,7 +91,7 @@ class Task:
     verb: str
     solver: Any = "auto"
     signal: Any = "auto"
-    on_step: OnStep | None = None
+    on_step: OnStep = silent
     starts: Sequence[Array] = ()
     within: tuple[str, ...] = ()
     anchors: Anchors | None = None
@@ -99,11 +106,11 @@ class Task:
     @property
     def is_auto(self) -> bool:
         """Whether the solver is left to the registry."""
-        return isinstance(self.solver, str) and self.solver == "auto"
+        return named(self.solver) == "auto"
 
     @property
     def effort(self) -> EffortLevel:
-        """How much is to be tried."""
+        """The amount of search."""
         return current_effort()
 
     @property
@@ -116,38 +123,46 @@ class Task:
         return propose(replace(self, **changes))
 
 
-def needs_of(problem: Problem | OnlineProblem) -> frozenset[str]:
+def named(solver: Any) -> str:
+    """Return the name by which a solver is asked for; "" where settings are given in its place."""
+    return solver if isinstance(solver, str) else ""
+
+
+def needs_of(problem: Problem) -> frozenset[str]:
     """Return the names in `NEEDS` of what a problem asks for."""
-    if isinstance(problem, OnlineProblem):
-        return frozenset({"rounds"})
+    if problem.over_rounds:
+        return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
     means = problem.model.plain_means
-    asked = {
-        "black box": isinstance(problem.model, BlackBox),
-        "parts": problem.people.streamed and not means,
-        "best": problem.best is not None,
-        "levers": problem.levers is not None,
-        "side effects": problem.keep is not None,
-        "batch norm": isinstance(problem.model, TestTimeBatchNorm),
-        "retraining": not means,
-        "table": problem.limits is not None,
-        "own set": problem.own_action is not None,
-        "goals": not problem.plain,
+    parts = {
+        "best": problem.best,
+        "levers": problem.levers,
+        "side effects": problem.keep,
+        "table": problem.limits,
+        "own set": problem.own_action,
     }
+    asked = {
+        "black box": problem.model.only_asked,
+        "parts": problem.people.streamed and not means,
+        "batch norm": problem.model.fixed,
+        "retraining": not means,
+        "goals": not problem.plain,
+    } | {name: part is not None for name, part in parts.items()}
     return frozenset(name for name, is_so in asked.items() if is_so)
 
 
 class Solver:
-    """A solver, as the registry knows it; one of your own derives from this class.
+    """Base class of solvers in the registry; derive your own solver from it.
 
     Attributes:
-        name: what users call it by.
-        settings: the class of its settings, whose objects users may give in place of the name; None where it has none.
-        verbs: whom it moves: "individual", "collective" and "joint", or some of them.
+        name: the name by which users choose it.
+        settings: the class of its settings, whose objects users may pass in place of the name; None where it has none.
+        verbs: the kinds of recourse that it solves: "individual", "collective" and "joint", or some of them.
         auto: whether solver="auto" may take it.
         wraps: whether it changes the task and asks the registry again.
         signals: whether it takes a `signal` other than "auto", as `task.signal`.
         requires: names in `oar.solvers.NEEDS` of what a problem must ask for.
-        serves: names of what a problem may ask for: nothing but moves within balls unless you say so.
+        serves: names of what a problem may ask for: by default nothing but moves within balls.
+        refuses: names of what a problem must not ask for, each with the reason, after "it …".
     """
 
     name: ClassVar[str] = ""
@@ -158,15 +173,19 @@ class Solver:
     signals: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     serves: ClassVar[frozenset[str]] = frozenset({"retraining"})
+    refuses: ClassVar[Mapping[str, str]] = {}
 
     def takes(self, solver: Any) -> bool:
         """Report whether "auto", a name or settings mean this solver."""
-        if isinstance(solver, str):
-            return self.auto if solver == "auto" else solver == self.name
-        return self.settings is not None and isinstance(solver, self.settings)
+        if name := named(solver):
+            return self.auto if name == "auto" else name == self.name
+        return isinstance(solver, self.settings or ())
 
     def refusal(self, task: Task) -> str | None:
-        """Return why it does not solve a task, after "it …"; None where it does."""
+        """Return the reason why it does not solve a task, after "it …"; None if it does."""
+        for name, why in self.refuses.items():
+            if name in task.needs:
+                return why
         if task.verb not in self.verbs:
             return f"is for {' and '.join(self.verbs)} recourse"
         for name in NEEDS:
@@ -182,17 +201,70 @@ class Solver:
 
 
 class Wrapper(Solver):
-    """A solver that changes the task and asks the registry again, whichever solver was named."""
+    """A solver that changes the task and asks the registry again, whichever solver was named.
+
+    Attributes:
+        around: the settings of the solvers on whose behalf it asks; () for all.
+    """
 
     wraps = True
+    around: ClassVar[tuple[type, ...]] = ()
 
     def takes(self, solver: Any) -> bool:
-        """Report that it asks on behalf of any solver."""
-        return True
+        """Report whether it asks on behalf of a solver."""
+        around = ("auto", *map(called, self.around))
+        return not self.around or named(solver) in around or isinstance(solver, self.around)
 
     def refusal(self, task: Task) -> str | None:
         """Return why it does not wrap a task: it has already, or there is nothing to wrap."""
         return "asks already" if self.name in task.within else super().refusal(task)
+
+    def inside(self, task: Task) -> tuple[str, ...]:
+        """Return the wrappers of a task that this one asks."""
+        return (*task.within, self.name)
+
+
+STEPWISE = (ProjectedGradient, FrankWolfe)  # descents that have starts
+DESCENTS = (*STEPWISE, OneShot)
+
+
+class ForDescent(Wrapper):
+    """Wrappers of the descent, which hand it losses or starts of their own."""
+
+    verbs: ClassVar[tuple[str, ...]] = ("collective", "joint")
+    serves = IN_MEMORY - {"best", "levers"}
+    around: ClassVar[tuple[type, ...]] = DESCENTS
+
+
+class Thorough(ForDescent):
+    """Thorough effort: a plan with normal effort, then a search from there; the better of the two counts."""
+
+    name, around = "thorough", STEPWISE
+    serves = EVERYTHING - {"black box", "parts"}
+
+    def refusal(self, task: Task) -> str | None:
+        """Return why one plan is enough."""
+        if not task.effort.repeats or not task.needs & (REFITTED | {"rounds"}):
+            return "is for thorough effort where models are refitted in a loop"
+        return super().refusal(task)
+
+    def propose(self, task: Task, settings: Any) -> Any:
+        """Ask twice, and return the plan whose claimed loss is lower."""
+        within = self.inside(task)
+        with default_effort("normal"):
+            usual = task.ask(within=within)
+        if usual.exact:
+            return usual
+        more = task.ask(within=within, starts=[*task.starts, *_ends(task, usual)])
+        best = usual if usual.claimed_loss <= more.claimed_loss else more
+        return replace(best, steps=usual.steps + more.steps, passes=usual.passes + more.passes)
+
+
+def _ends(task: Task, found: Any) -> list[Array]:
+    """Return where a plan ends as a start, where all that is searched over is everybody's moves."""
+    if not isinstance(found.plan, MemberPlan) or task.needs & {"best", "levers", "side effects"}:
+        return []
+    return [np.vstack([found.plan.each, found.plan.query_move])]
 
 
 Registered = TypeVar("Registered")
@@ -206,7 +278,7 @@ def fill(solvers: Sequence[type[Solver]]) -> None:
 
 
 def registered() -> tuple[Solver, ...]:
-    """Return all solvers in the order in which they are asked, those that users registered first."""
+    """Return all solvers in the order of the registry, those that users registered first."""
     return (*_own, *_ours)
 
 
@@ -242,7 +314,7 @@ def register(solver: Registered) -> Registered:
 
 
 def unregister(name: str) -> None:
-    """Take a solver of your own out of the registry."""
+    """Remove a solver of your own from the registry."""
     choose("name", name, [one.name for one in _own])
     _own[:] = [one for one in _own if one.name != name]
 
@@ -259,10 +331,14 @@ def check_solver_parts(made: Any) -> None:
     if not made.verbs or set(made.verbs) - set(VERBS):
         raise DataError(f"verbs: of a solver must be some of {', '.join(map(repr, VERBS))}, got {made.verbs!r}.")
     for part in ("requires", "serves"):
-        for need in getattr(made, part):
-            choose(part, need, NEEDS)
         if not isinstance(getattr(made, part), frozenset | set):
             raise DataError(f"{part}: of solver {made.name!r} must be a set of names, got {getattr(made, part)!r}.")
+        for need in getattr(made, part):
+            choose(part, need, NEEDS)
+    if not isinstance(made.settings, type | None):
+        raise DataError(f"settings: of solver {made.name!r} must be a class, or None, got {made.settings!r}.")
+    if not isinstance(made.refuses, Mapping):
+        raise DataError(f"refuses: of solver {made.name!r} must be a dict of names and reasons, got {made.refuses!r}.")
     if type(made).propose is Solver.propose:
         raise DataError(f"propose: must be a method of solver {made.name!r}, got none; it returns the members' moves.")
 
@@ -277,10 +353,10 @@ def propose_collective(
     problem: Problem,
     solver: Any = "auto",
     signal: Any = "auto",
-    on_step: OnStep | None = None,
+    on_step: OnStep = silent,
     starts: Sequence[Array] = (),
 ) -> Proposal:
-    """Members move, are relabelled or leave; the model is refitted. Not audited: use `oar.collective` for that.
+    """Propose collective recourse: members move, are relabelled or leave. `oar.collective` also audits it.
 
     `starts` are more moves (n + 1, d) to start from, the query's last, for models that are refitted in the loop.
     """
@@ -289,17 +365,15 @@ def propose_collective(
 
 
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
-    """The query moves, the model stays. Not audited: use `oar.individual` for that."""
+    """Propose individual recourse: the query moves. `oar.individual` also audits it."""
     problem.only_moves("individual recourse")
     problem.only_one("individual recourse")
     found: Proposal = propose(Task(problem, "individual", solver))
     return found
 
 
-def propose_joint(
-    problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep | None = None
-) -> Proposal:
-    """Members and query move. Not audited: use `oar.joint` for that."""
+def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> Proposal:
+    """Propose joint recourse: members and query move. `oar.joint` also audits it."""
     problem.only_moves("joint recourse")
     problem.only_one("joint recourse")
     found: Proposal = propose(Task(problem, "joint", solver, signal, on_step))
@@ -309,26 +383,33 @@ def propose_joint(
 def propose(task: Task) -> Any:
     """Return the proposal of the first solver that the task's `solver` means and that does not refuse."""
     for solver in registered():
-        if solver.takes(task.solver) and solver.refusal(task) is None:
+        if solver.takes(task.solver) and solver.name not in task.within and solver.refusal(task) is None:
             return _proposed(solver, task)
     raise _refused(task)
 
 
 def settings_of(solver: Solver, task: Task) -> Any:
     """Return the settings that the caller gave, or the solver's usual ones; None where it has none."""
-    kind = solver.settings
-    if kind is None:
-        return None
-    return task.solver if isinstance(task.solver, kind) else kind()
+    if isinstance(task.solver, solver.settings or ()):
+        return task.solver
+    try:
+        return solver.settings and solver.settings()
+    except TypeError as error:
+        raise OptionError(
+            f"solver: {solver.name!r} needs settings, got none ({error}); give an object of its settings as "
+            "solver=, or their fields defaults."
+        ) from None
 
 
 def _proposed(solver: Solver, task: Task) -> Any:
     if solver in _own and not solver.signals and task.signal != "auto":
         raise OptionError(f"signal: solver {solver.name!r} takes none; leave it out, got {task.signal!r}.")
+    if solver in _own and solver.wraps:  # what it asks again goes to the others
+        task = replace(task, within=(*task.within, solver.name))
     found = solver.propose(task, settings_of(solver, task))
     if solver not in _own:
         return found
-    if not isinstance(found, Proposal | OnlineProposal):
+    if not isinstance(found, Proposal):
         found = proposal_of(solver.name, task.problem, found)
     if found.plan.problem is not task.problem:
         raise DataError(
@@ -348,7 +429,7 @@ def _refused(task: Task) -> OptionError:
     if not applies or task.is_auto:
         return _nothing_applies(task)
     meant = [one for one in alone if one.takes(task.solver)]
-    if not meant or not isinstance(task.solver, str):
+    if not meant or not named(task.solver):
         return _unknown(task.solver, applies)
     listing = ", ".join(repr(name) for name in dict.fromkeys(["auto", *(one.name for one in applies)]))
     why = next(filter(None, (one.refusal(task) for one in reversed(meant))), "refuses")
@@ -362,7 +443,7 @@ def _unknown(solver: Any, applies: Sequence[Solver]) -> OptionError:
             choose("solver", solver, ["auto", *known])
         except OptionError as unknown:
             return unknown
-    kinds = dict.fromkeys(one.settings for one in applies if one.settings is not None)
+    kinds = dict.fromkeys(one.settings for one in applies if one.settings)
     listed = ", ".join(f"oar.solvers.{kind.__name__}" for kind in kinds)
     return OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {listed}; got {solver!r}.")
 

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from oar.checks import is_number, is_whole
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import check_flag, check_whole, choose, is_number, is_whole, with_near_names
+from oar.errors import DataError, OptionError
+from oar.problem import Problem
 
 Settings = TypeVar("Settings")
+SEARCH = {"max_steps": 2_000, "tolerance": 1e-8}  # as `ProjectedGradient` says, where nothing is refitted in a loop
 
 
 class Usual(int):
@@ -28,7 +30,7 @@ class Usual(int):
 @with_near_names
 @dataclass(frozen=True)
 class EffortLevel:
-    """How much solvers try where their settings leave it open; explicit settings win.
+    """The amount of search of solvers where their settings do not set it; explicit settings take precedence.
 
     Attributes:
         name: what it is called.
@@ -37,8 +39,8 @@ class EffortLevel:
         steps: times as many steps at the most. tolerance: times the usual gap at which a search ends.
         refits: times as many trainings of a black box, and refits to choose labels and leavers.
         plans: how many plans for fewer members `oar.minimal_coalition` makes at the most.
-        repeats: whether what is refitted in a loop is first planned for with normal effort, and then again from there:
-            so a thorough answer is never worse than a normal one.
+        repeats: whether models that are refitted in a loop are first planned for with normal effort, and the search
+            continues from there: a thorough plan is then never worse than a normal one.
     """
 
     name: str
@@ -50,6 +52,17 @@ class EffortLevel:
     refits: float = 1.0
     plans: int = 40
     repeats: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse levels that cannot be."""
+        for name in ("starts", "steps", "tolerance", "refits"):
+            if not is_number(getattr(self, name)) or not 0 <= getattr(self, name) < np.inf:
+                raise DataError(f"{name}: must be a finite number ≥ 0, got {getattr(self, name)!r}.")
+        check_whole("fewest_restarts", self.fewest_restarts, 0)
+        check_whole("plans", self.plans, 0)
+        if not is_number(self.most_restarts) or not self.most_restarts >= 0:
+            raise DataError(f"most_restarts: must be a number ≥ 0, got {self.most_restarts!r}.")
+        check_flag("repeats", self.repeats)
 
     def loop(self, usual: dict[str, Any], random: bool = True) -> dict[str, Any]:
         """Return usual settings of a loop, scaled; `random` says whether random starts can be made."""
@@ -63,7 +76,7 @@ class EffortLevel:
         return {name: scaled[name] for name in usual}
 
     def settled(self, settings: Settings) -> Settings:
-        """Return settings with those defaults scaled that nobody has set."""
+        """Return settings with all defaults scaled that the user has not set."""
         scales = {"random_starts": self.starts, "refits": self.refits}
         scaled = {
             name: max(int(name == "refits"), round(scales[name] * value))
@@ -91,9 +104,9 @@ def current_effort() -> EffortLevel:
 
 @contextmanager
 def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
-    """Have all solvers in a `with` block make this effort unless told otherwise; None leaves it as it is.
+    """Set the default effort of all solvers in a `with` block; None leaves it unchanged.
 
-    It is for this thread: workers of a study, which are other processes, make the normal effort.
+    It applies to this thread, and to the workers of a study that is begun in it.
 
     >>> with default_effort("quick") as effort:
     ...     effort.plans
@@ -114,7 +127,7 @@ def _level(effort: Any) -> EffortLevel:
 @with_near_names
 @dataclass(frozen=True)
 class Exact:
-    """The closed-form global optimum (nearest centroid)."""
+    """The exact solver: the global optimum in closed form (nearest centroid)."""
 
 
 @with_near_names
@@ -126,7 +139,7 @@ class Paper:
 @with_near_names
 @dataclass(frozen=True)
 class ProjectedGradient:
-    """Projected gradient with spectral steps; where models are refitted in the loop, the loss never rises.
+    """Projected gradient descent with spectral steps; where models are refitted in the loop, the loss never increases.
 
     Args:
         max_steps: iterations at the most; for nearest centroid and the query's own move, of each of its two searches.
@@ -134,11 +147,12 @@ class ProjectedGradient:
             minima.
         tolerance: stop when the gap is at most this times the loss. None means 1e-8; where models are refitted in the
             loop, 1e-7 for few people, 1e-6 for many, and 1e-5 for models with many minima.
-        random_starts: for nearest centroid and the query's own move: pairs of random starts beside the fixed ones.
-        restarts: for models that are refitted in the loop: random starts at the most beside the fixed ones; none are
-            added once fourteen starts have all ended in the same loss. None means 24 for few people (n·d ≤ 2,000) and a
-            linear model; 8 for few people and another convex model, and for more people (n·d ≤ 20,000) and a linear
-            one; and none elsewhere.
+        random_starts: for nearest centroid and the query's own move: pairs of random starts in addition to the fixed
+            ones.
+        restarts: for models that are refitted in the loop: the largest number of random starts in addition to the fixed
+            ones; none are added once fourteen starts have all ended in the same loss. None means 24 for few people (n·d
+            ≤ 2,000) and a linear model; 8 for few people and another convex model, and for more people (n·d ≤ 20,000)
+            and a linear one; and none elsewhere.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """
@@ -149,6 +163,8 @@ class ProjectedGradient:
     restarts: int | None = None
     time_limit: float = np.inf
     seed: int = 0
+    response: ClassVar[str] = "spectral"
+    line_search: ClassVar[str] = "armijo"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
@@ -168,16 +184,16 @@ class ProjectedGradient:
 @with_near_names
 @dataclass(frozen=True)
 class FrankWolfe:
-    """Damped best response: everyone aims at its full move against the signal, and all go a common share of the way.
+    """Frank-Wolfe steps: every member moves a common share of the way to its best response to the signal.
 
     Args:
         max_steps: accepted steps at the most. None means 500, and 20 for models with many minima.
         tolerance: stop when the gap is at most this times the loss. None means 1e-5.
-        restarts: random starts beside the fixed ones; None as in `ProjectedGradient`.
+        restarts: random starts in addition to the fixed ones; None as in `ProjectedGradient`.
         time_limit: seconds after which no further step is begun.
         seed: the seed of the random starts.
-        line_search: how the share is found, on true refits: "armijo" (the first that lowers the loss enough) or "exact"
-            (the best, at about ten times the refits a step).
+        line_search: the line search for this share, on true refits: "armijo" (the first that lowers the loss enough) or
+            "exact" (the best, at about ten times the refits a step).
     """
 
     max_steps: int | None = None
@@ -186,6 +202,7 @@ class FrankWolfe:
     time_limit: float = np.inf
     seed: int = 0
     line_search: str = "armijo"
+    response: ClassVar[str] = "frank-wolfe"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
@@ -196,7 +213,15 @@ class FrankWolfe:
 @with_near_names
 @dataclass(frozen=True)
 class OneShot:
-    """One signal, one full response, one refit: the fast mode, which keeps most of the gain while budgets are small."""
+    """One signal, one full response, one refit: fast, and keeps most of the gain while budgets are small."""
+
+    response: ClassVar[str] = "frank-wolfe"
+    line_search: ClassVar[str] = "armijo"
+    max_steps: ClassVar[int] = 1
+    tolerance: ClassVar[float] = 0.0
+    time_limit: ClassVar[float] = np.inf
+    restarts: ClassVar[int] = 0
+    seed: ClassVar[int] = 0
 
 
 def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
@@ -218,7 +243,7 @@ def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
 
     "auto" and the default's own name are the default, with the present effort.
     """
-    known = {_called(kind): kind for kind in allowed}
+    known = {called(kind): kind for kind in allowed}
     if isinstance(solver, str):
         name = choose("solver", solver, ["auto", *known])
         solver = default if name == "auto" or known[name] is type(default) else known[name]()
@@ -228,6 +253,53 @@ def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
     return current_effort().settled(solver)
 
 
-def _called(kind: type) -> str:
+def called(kind: type) -> str:
     """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
     return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
+    """Return settings of a search in which nothing is refitted at random, with more or less effort than usual."""
+    effort = current_effort()
+    if effort is EFFORTS["normal"]:
+        return settings
+    settings = effort.settled(settings)
+    return replace(settings, **(effort.loop(usual) | given_settings(settings)))
+
+
+def given_settings(settings: Any) -> dict[str, Any]:
+    """Return what settings do not leave open."""
+    return {name: value for name, value in vars(settings).items() if value is not None}
+
+
+def no_restarts(settings: ProjectedGradient) -> None:
+    """Refuse settings of refits in a loop where there are none."""
+    if settings.restarts or settings.time_limit < float("inf"):
+        raise OptionError(
+            "restarts and time_limit: are for refits in a loop, and nothing is refitted in a loop here; leave them out."
+        )
+
+
+def starts_at_random(problem: Problem) -> str:
+    """Return why the query's own move is not looked for from random starts, or ""."""
+    if problem.limits is not None:
+        return "on a table every value is tried instead"
+    if problem.several:
+        return "several people ask, and none has a move of its own"
+    model = problem.model
+    if model.linear:
+        return f"the query's loss is convex in its own move for {model.name}, and one start is enough"
+    return ""
+
+
+def no_idle_draws(settings: Any, why: str) -> None:
+    """Refuse settings of random starts where nothing starts at random; `why` not, or "" where the query's move does."""
+    drawn = getattr(settings, "random_starts", 0)
+    if why and drawn != ProjectedGradient.random_starts and isinstance(settings, ProjectedGradient):
+        raise OptionError(f"random_starts: does nothing here, because {why}; leave it out, got {drawn!r}.")
+    if settings.seed != type(settings).seed and not settings.restarts and (why or not drawn):
+        because = why or "random_starts is 0"
+        raise OptionError(
+            f"seed: is that of random starts, of which there are none here, because {because}; leave it out, got "
+            f"{settings.seed!r}."
+        )

@@ -1,39 +1,150 @@
-"""What is done with one part of the people, wherever it is: the map of every map-reduce for linear models.
+"""Passes over one part of the people, wherever it is: the map of every map-reduce for linear models.
 
     measure    where features lie and how far they spread, and a few people to begin with
     total      a sum that a refit or a Hessian solve needs (`passes`), where people have moved to
-    advance    one more step of the walk; the slope of the way there, and the risk where it leads
-    compare    gradients at a walk's end: the gap, and what they are along the way from the walk before
+    advance    one more step of a signal path; the slope of the way there, and the risk where it leads
+    compare    gradients at a path's end: the gap, and what they are along the way from the path before
 
-Each is a function of the part, the walk and a few parameters, so that any worker may do it, and again. What the last
+Each is a function of the part, the path and a few parameters, so that any worker may do it, and again. What the last
 pass has kept (`scratch`) is used where it is there.
 
+**A signal path** is where everybody has moved to. A projected step of length α from moves δ, with the signal (θ, v),
+leads everyone to
+
+    aim_i = P_i(δ_i + α ∇_x s(x_i + δ_i)),        and by a share λ of the way there        δ_i ← δ_i + λ (aim_i − δ_i)
+
+in which P_i is the projection into the person's own ball. The path is the list of these (θ, v, α, λ): a few kilobytes
+from which everyone's move follows, without anybody else's data. So moves need not be kept by anybody; whoever keeps
+them only saves the time of walking again, and a worker that is lost takes nothing with it.
+
 People are worked on in blocks of chunks of one size, the last one filled up with people of no weight, and their number
-is a power of two: XLA compiles for few shapes.
+is a power of two: XLA compiles for few shapes. Labels come as codes: the row of targets of each class, as large as
+features, is looked up inside the compiled pass and never leaves the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.perturb import Allowance
-from oar.actions.sets.norms import Norm
-from oar.models.linear.losses import Linear
+from oar.actions.sets.norms import Allowance, Norm
+from oar.models.linear.losses import KINDS, Linear
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
-from oar.streaming.kernels import compiled
 from oar.streaming.scratch import ReadOnlyScratch, Scratch
-from oar.streaming.signal_path import SignalPath, Stride, stepped
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stride:
+    """One step: the signal θ and v (o, d + 1), in the training's units; how long; and what share of the way."""
+
+    parameters: Array
+    signal: Array
+    length: float
+    share: float = 1.0
+
+    @property
+    def signature(self) -> bytes:
+        """What it is told apart by."""
+        numbers = np.concatenate([self.parameters.ravel(), self.signal.ravel(), [self.length, self.share]])
+        return numbers.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class SignalPath:
+    """Steps, one after the other, from where people stand or from a common shift (d,) of all who may move."""
+
+    strides: tuple[Stride, ...] = ()
+    shift: Array | None = None
+    names: tuple[str, ...] = ()
+    """What it was called before its first step, and after each, by everything that it consisted of then."""
+
+    def __post_init__(self) -> None:
+        """Name its beginning, and what came after."""
+        if not self.names:
+            names = [_named(b"" if self.shift is None else self.shift.tobytes())]
+            for stride in self.strides:
+                names.append(_named(names[-1].encode() + stride.signature))
+            object.__setattr__(self, "names", tuple(names))
+
+    @property
+    def key(self) -> str:
+        """What it is called."""
+        return self.names[-1]
+
+    def then(self, stride: Stride) -> SignalPath:
+        """Return this walk with one more step."""
+        name = _named(self.key.encode() + stride.signature)
+        return SignalPath((*self.strides, stride), self.shift, (*self.names, name))
+
+    @property
+    def before(self) -> SignalPath:
+        """The same without its last step."""
+        return SignalPath(self.strides[:-1], self.shift, self.names[:-1])
+
+    def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
+        """Return everyone's moves (n, d) before the first step."""
+        if self.shift is None:
+            return np.zeros((radii.size, dimensions))
+        return norm.project(np.tile(self.shift, (radii.size, 1)), radii)
+
+
+def stepped(stride: Stride, norm: Norm, radii: Array, moves: Array, ahead: Array) -> tuple[Array, Array]:
+    """Return everyone's moves after a step, and the aims; `ahead` are ∇_x s (n, d)."""
+    aims = norm.project(moves + stride.length * ahead, radii)
+    if stride.share == 1:
+        return aims, aims
+    # Between two points of a ball one can leave it by rounding only, but must not.
+    return norm.project(moves + stride.share * (aims - moves), radii), aims
+
+
+def _named(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=10).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def compiled(model: Linear, kind: str, by_class: bool) -> Callable[..., Any]:
+    """Compile one kind of pass over chunks (chunks, rows, …); compiled once for each shape, and kept.
+
+    It is called with features (c, r, d), labels (c, r) that are codes or (c, r, o) that are values, weights (c, r), the
+    classes' targets (k, o), and what the pass itself needs.
+    """
+    import jax
+
+    one = KINDS[kind]
+
+    def each(chunk: Any, targets: Any, arguments: Any) -> Any:
+        features, labels, weights = chunk
+        return one(model, (features, targets[labels] if by_class else labels, weights), *arguments)
+
+    def mapped(features: Any, labels: Any, weights: Any, targets: Any, *arguments: Any) -> Any:
+        return jax.lax.map(lambda chunk: each(chunk, targets, arguments), (features, labels, weights))
+
+    def summed(features: Any, labels: Any, weights: Any, targets: Any, *arguments: Any) -> Any:
+        chunks = features, labels, weights
+
+        def step(sums: Any, chunk: Any) -> tuple[Any, None]:
+            return jax.tree.map(lambda left, right: left + right, sums, each(chunk, targets, arguments)), None
+
+        first = jax.tree.map(lambda array: array[0], chunks)
+        shapes = jax.eval_shape(lambda chunk: each(chunk, targets, arguments), first)
+        zero = jax.tree.map(lambda shape: jax.numpy.zeros(shape.shape, shape.dtype), shapes)
+        return jax.lax.scan(step, zero, chunks)[0]
+
+    return jax.jit(mapped if kind == "scores" else summed)
+
+
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
 BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
 CACHED = 4_096  # people at a time in NumPy
@@ -42,7 +153,7 @@ SAMPLE = 20_000  # people to begin with
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What every worker must know: the model, everybody's limits, the units, and where to keep things.
+    """The specification for every worker: the model, everybody's limits, the units, and where to keep files.
 
     Attributes:
         model: a linear model.
@@ -68,6 +179,11 @@ class Spec:
     sent_once: ClassVar[bool] = True
 
     @property
+    def by_class(self) -> bool:
+        """Whether labels are classes rather than values."""
+        return self.coding is not None
+
+    @property
     def norm(self) -> Norm:
         """The norm of the budgets."""
         return self.allowance.norm
@@ -75,13 +191,13 @@ class Spec:
     @cached_property
     def rows(self) -> Array:
         """What outputs are compared with, for each class (k, o); of values a single 0."""
-        if self.coding is None:
+        if not self.by_class:
             return np.zeros((1, 1))
         return np.ascontiguousarray(self.model.target_rows(np.eye(self.classes)))
 
     def targets(self, codes: Any, values: Any) -> Array:
         """Return what outputs are compared with (n, o)."""
-        return np.array(values) if self.coding is None else self.rows[codes]
+        return self.rows[codes] if self.by_class else np.array(values)
 
 
 class Block:
@@ -112,27 +228,22 @@ class Block:
     @cached_property
     def labels(self) -> NDArray[Any]:
         """In chunks: codes (c, r), or values (c, r, 1)."""
-        found = self.scratch.held("labels", "")
-        if found is None:
-            by_class = self.spec.coding is not None
-            filled = np.zeros(self._filled, dtype=np.int32 if by_class else np.float64)
-            filled[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
-            found = filled.reshape(-1, ROWS) if by_class else filled.reshape(-1, ROWS, 1)
-            self.scratch.hold("labels", "", found)
-        return found
+
+        def filled() -> NDArray[Any]:
+            by_class = self.spec.by_class
+            found = np.zeros(self._filled, dtype=np.int32 if by_class else np.float64)
+            found[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
+            return found.reshape(-1, ROWS) if by_class else found.reshape(-1, ROWS, 1)
+
+        return self.scratch.kept("labels", "", filled)
 
     @cached_property
     def weights(self) -> Array:
         """(n,), as shares of everybody's."""
         if not self.spec.weighted:
             return np.full(self.size, 1 / self.spec.total)
-        found = self.scratch.held("weights", "")
-        if found is None:
-            given = self._reader.rows.weights
-            assert given is not None
-            found = given[self._first : self._last] / self.spec.total
-            self.scratch.hold("weights", "", found)
-        return found
+        some = self._first, self._last
+        return self.scratch.kept("weights", "", lambda: self._reader.rows.row_weights_of(*some) / self.spec.total)
 
     @cached_property
     def radii(self) -> Array:
@@ -171,11 +282,7 @@ class Block:
 
     def packed(self, walk: SignalPath) -> Array:
         """Return moved features in chunks (c, r, d), in the training's units."""
-        found = self.scratch.held("moved", walk.key)
-        if found is None:
-            found = self._pack(self.moves(walk))
-            self.scratch.hold("moved", walk.key, found)
-        return found
+        return self.scratch.kept("moved", walk.key, lambda: self._pack(self.moves(walk)))
 
     def _pack(self, moves: Array) -> Array:
         packed = np.zeros((self._filled, self.dimensions))
@@ -194,7 +301,7 @@ class Block:
 
         weights = np.zeros(self._filled)
         weights[: self.size] = self.weights
-        pass_ = compiled(self.spec.model, kind, self.spec.coding is not None)
+        pass_ = compiled(self.spec.model, kind, self.spec.by_class)
         with jax.enable_x64(True):
             found = pass_(packed, self.labels, weights.reshape(-1, ROWS), self.spec.rows, *arguments)
             return jax.tree.map(np.asarray, found)
@@ -251,13 +358,14 @@ def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
 
 def total(part: Part, start: int, spec: Spec, walk: SignalPath, kind: str, *arguments: Array) -> Any:
     """Return a part's share of a sum that a refit or a solve needs."""
+    return reduce(added_leaves, (block.run(kind, walk, *arguments) for block in blocks_of(part, start, spec)))
+
+
+def added_leaves(one: Any, other: Any) -> Any:
+    """Return the sum of two trees of arrays, leaf by leaf."""
     import jax
 
-    found: Any = None
-    for block in blocks_of(part, start, spec):
-        one = block.run(kind, walk, *arguments)
-        found = one if found is None else jax.tree.map(np.add, found, one)
-    return found
+    return jax.tree.map(np.add, one, other)
 
 
 def advance(part: Part, start: int, spec: Spec, walk: SignalPath, stride: Stride) -> tuple[float, float, Array]:
@@ -369,27 +477,25 @@ class PartStatistics:
 
 def measure(part: Part, start: int, spec: Spec, size: int) -> PartStatistics:
     """Measure a part's people; `size` is how many there are in all parts."""
-    found: PartStatistics | None = None
-    for chunk in chunks_of(part.read(), start, spec.coding):
-        rows = chunk.features
-        weights = np.ones(len(rows)) if chunk.weights is None else chunk.weights
+
+    def measured(chunk: Chunk) -> PartStatistics:
+        rows, weights = chunk.features, chunk.row_weights
         weight = float(weights.sum())
         mean = weights @ rows / weight if weight > 0 else np.zeros(rows.shape[1])
         some = rows[weights > 0]
         one_in = max(1, size // SAMPLE)
         few = slice(-chunk.start % one_in, None, one_in)  # by position, so that it is the same people in any parts
         targets = spec.targets(chunk.codes[few], None if chunk.values is None else chunk.values[few])
-        one = PartStatistics(
+        return PartStatistics(
             weight,
             mean,
             weights @ (rows - mean) ** 2,
-            np.zeros(1) if spec.coding is None else np.bincount(chunk.codes, weights, spec.classes).astype(np.float64),
+            np.bincount(chunk.codes, weights, spec.classes).astype(np.float64) if spec.by_class else np.zeros(1),
             some.min(axis=0, initial=np.inf),
             some.max(axis=0, initial=-np.inf),
             rows[few].copy(),
             targets,
             weights[few],
         )
-        found = one if found is None else found + one
-    assert found is not None
-    return found
+
+    return reduce(operator.add, map(measured, chunks_of(part.read(), start, spec.coding)))

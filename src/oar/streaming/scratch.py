@@ -1,4 +1,4 @@
-"""What is kept between passes of people who are not in memory: where they have moved to.
+"""Scratch files of people who are not in memory: their moved features, kept between passes.
 
 Everything here can be computed again from the walk that led to it (`walk`), so that nothing is lost with it: it only
 saves time. Each process has a folder of its own for each run, to which moves are written; files are written whole under
@@ -17,6 +17,7 @@ import stat
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,18 +124,18 @@ class Scratch:
 
     # In memory
 
-    def held(self, what: str, key: str) -> NDArray[Any] | None:
-        """Return an array that is in memory; None where it is not."""
-        found = _held.get((self._run, self._first, what))
-        return found[1] if found is not None and found[0] == key else None
-
-    def hold(self, what: str, key: str, values: NDArray[Any]) -> None:
-        """Keep an array in memory in the place of others of its kind, if there is room."""
+    def kept(self, what: str, key: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return an array that is in memory, or make it, and keep it in the place of others of its kind if it fits."""
         name = self._run, self._first, what
+        known, found = _held.get(name, (None, np.empty(0)))
+        if known == key:
+            return found
+        found = make()
         with _lock:
             _held.pop(name, None)
-            if values.nbytes + sum(other.nbytes for _, other in _held.values()) <= MEMORY:
-                _held[name] = key, values
+            if found.nbytes + sum(other.nbytes for _, other in _held.values()) <= MEMORY:
+                _held[name] = key, found
+        return found
 
     # On disk
 
@@ -175,14 +176,12 @@ class Scratch:
 class ReadOnlyScratch(Scratch):
     """The same, for who only looks: nothing is kept, and no folder made."""
 
-    def hold(self, what: str, key: str, values: NDArray[Any]) -> None:
-        """Forget it."""
+    def kept(self, what: str, key: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Make the array: those that others hold are filled up to another size."""
+        return make()
 
     def write(self, what: str, key: str, values: NDArray[np.float64], beside: str = "") -> None:
         """Forget it."""
-
-    def held(self, what: str, key: str) -> None:
-        """There is nothing: others' arrays are filled up to another size."""
 
     def _path(self, what: str, key: str) -> Path:
         return _folders.get(self._run, Path("gone")) / f"{self._first}-{what}-{key}.kept"

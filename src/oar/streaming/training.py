@@ -6,25 +6,37 @@ they ask for are made elsewhere. In place of moved features it is given a walk, 
 
 from __future__ import annotations
 
+import operator
 import secrets
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, OptionError
-from oar.models.fit.conjugate_gradients import InverseCurvature
+from oar.models.fit.quasi_newton import SMALL, InverseCurvature, NewtonPoint
 from oar.models.linear.losses import Linear, Ridge, SoftmaxRegression
-from oar.models.linear.training import SMALL, LinearTraining, _Point, power_of_two
+from oar.models.linear.training import LinearTraining, power_of_two
 from oar.models.training import Array, Fit
 from oar.people.parts.population import StreamedPopulation
 from oar.problem import Problem
 from oar.streaming import scratch
-from oar.streaming.passes import PartStatistics, PathSums, Spec, advance, compare, measure, total
-from oar.streaming.signal_path import SignalPath, Stride
+from oar.streaming.passes import (
+    PartStatistics,
+    PathSums,
+    SignalPath,
+    Spec,
+    Stride,
+    added_leaves,
+    advance,
+    compare,
+    measure,
+    total,
+)
+from oar.tolerances import COARSE
 
 MANY = 1_000_000  # a number of chunks that is "many"
-COARSE = 1e-3  # the gradient norm of a fit to a few people, which is no better an estimate of everyone's
 
 
 class StreamedTraining(LinearTraining):
@@ -79,17 +91,13 @@ class StreamedTraining(LinearTraining):
         self.spec = replace(spec, centre=self._centre, scale=self._scale)
         self._few_people, self._chunks = few, MANY
         self._few, self._quick, self._small = False, False, self.parameter_count <= SMALL
-        self._sizes: Array | None = None
+        self._sizes = np.ones(1)
         self._inverse: InverseCurvature | None = None
         self._known: tuple[str, bytes, tuple[float, Array]] | None = None
 
     def _measured(self, spec: Spec) -> PartStatistics:
         self.passes += 1
-        found: PartStatistics | None = None
-        for one in self.people.mapped(measure, spec, self.size):
-            found = one if found is None else found + one
-        assert found is not None
-        return found
+        return reduce(operator.add, self.people.mapped(measure, spec, self.size))
 
     def moved(self, moves: Any, columns: Any = None) -> Any:
         """Return a walk as it is; without one, that nobody moves."""
@@ -97,17 +105,12 @@ class StreamedTraining(LinearTraining):
 
     def _run(self, kind: str, features: Any, *arguments: Array) -> list[Any]:
         """Run one pass over all parts; return one result, their sum."""
-        import jax
-
         if kind == "risk" and self._known is not None:
             key, parameters, known = self._known
             if key == features.key and parameters == arguments[0].tobytes():
                 return [known]
         self.passes += 1
-        found: Any = None
-        for one in self.people.mapped(total, self.spec, features, kind, *arguments):
-            found = one if found is None else jax.tree.map(np.add, found, one)
-        return [found]
+        return [reduce(added_leaves, self.people.mapped(total, self.spec, features, kind, *arguments))]
 
     def advance(self, walk: SignalPath, stride: Stride) -> float:
         """Take a step; return the slope of the way to its aim. The risk where it leads is kept for the refit."""
@@ -121,10 +124,7 @@ class StreamedTraining(LinearTraining):
     def compare(self, walk: SignalPath, signal: Stride, last: SignalPath | None) -> PathSums:
         """Return the gap, and gradients along the way from the last walk's end."""
         self.passes += 1
-        found = PathSums()
-        for one in self.people.mapped(compare, self.spec, walk, signal, last):
-            found = found + one
-        return found
+        return sum(self.people.mapped(compare, self.spec, walk, signal, last), PathSums())
 
     def stride(self, fit: Fit, signal: Array, length: float = 0.0, share: float = 1.0) -> Stride:
         """Return a step by a refit and its signal."""
@@ -144,10 +144,10 @@ class StreamedTraining(LinearTraining):
         self._inverse = some._renewed(found.parameters, some.moved(None))
         return found.parameters
 
-    def _measured_afresh(self, point: _Point, features: Any) -> _Point:
+    def _measured_afresh(self, point: NewtonPoint, features: Any) -> NewtonPoint:
         return point
 
-    def _best_lengths(self, point: _Point, step: Array, features: Any) -> None:
+    def _best_lengths(self, point: NewtonPoint, step: Array, features: Any) -> None:
         return None
 
 

@@ -1,4 +1,4 @@
-"""MANY QUESTIONS AT ONCE: a grid of budgets, shares, queries, models and seeds, kept in a file that survives a kill."""
+"""Grids of problems: budgets, shares, queries, models and seeds, kept in a file that survives a kill."""
 
 from oar.studies.result import Study
 from oar.studies.study import study

@@ -13,8 +13,8 @@ from itertools import product
 from typing import Any
 
 from oar.actions.perturb import check_budget
-from oar.checks import is_listing, is_number, is_whole
-from oar.errors import DataError, OptionError, choose
+from oar.checks import choose, is_listing, is_number, is_whole
+from oar.errors import DataError, OptionError
 
 AXES = ("model", "query", "budget", "participation", "seed")
 
@@ -25,7 +25,8 @@ class Cell:
 
     Attributes:
         model, query: their names.
-        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves.
+        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves, or as far as
+            an action of one's own has it.
         participation: the share of everyone who takes part, drawn at random; None for those whom the problem names.
         seed: of that draw, and of a model that has one; None leaves both as problem and model have them.
     """
@@ -45,10 +46,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The problem's own values, which a cell has where an axis is left out."""
+    """The problem's own values, which a cell has where an axis is left out.
+
+    Attributes:
+        budget, participation: those of a cell.
+        no_budgets: why no other budgets can be asked for, or "".
+    """
 
     budget: float | None
     participation: float | None
+    no_budgets: str = ""
 
 
 def grid(
@@ -113,8 +120,8 @@ def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
 
 
 def _budget(value: Any, own: Defaults, argument: str) -> float:
-    if own.budget is None:
-        raise OptionError(f"{argument}: is how far members may move, and the problem's action lets nobody move.")
+    if own.no_budgets:
+        raise OptionError(f"{argument}: {own.no_budgets}")
     return check_budget(value, argument) + 0.0  # −0 is 0
 
 

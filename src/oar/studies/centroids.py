@@ -26,16 +26,14 @@ from oar.models.centroid.nearest_centroid import rival_ties
 from oar.people import Population
 from oar.people.population import Chunk
 from oar.plans import Audit, Result
-from oar.plans.explain.independence import Independence
+from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.centroids import SIZED, UnmovedCentroids, heard
-from oar.referee.limits.moves import LIMIT_SLACK
+from oar.referee.contributions import LIMIT_SLACK
 from oar.referee.proofs import within_radii
-from oar.referee.proofs.rounding import UNIT
-from oar.referee.verdicts import AuditSummary
+from oar.referee.verdicts import UNIT, AuditSummary
 from oar.solvers import Exact
-from oar.solvers.centroids.exact import propose
-from oar.solvers.centroids.reach import Reach
+from oar.solvers.centroids.exact import Reach, propose
 from oar.studies.rows import Row, row_of
 
 Array = NDArray[np.float64]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oar.errors import DataError
+from oar.progress import is_shown
 
 QUIET = 1.0  # seconds before anything is shown
 BETWEEN = 10.0  # seconds between lines where there is no terminal
@@ -83,9 +82,7 @@ def told(shown: bool | None) -> Iterator[Any]:
     Args:
         shown: True, False, or None for "if stderr is a terminal".
     """
-    if shown is not None and not isinstance(shown, bool):
-        raise DataError(f"progress: must be True, False or None (on a terminal), got {shown!r}.")
-    if not (sys.stderr.isatty() if shown is None else shown):
+    if not is_shown(shown):
         yield lambda line: None
         return
     from rich.console import Console

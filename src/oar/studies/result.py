@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.errors import OptionError, StorageError, choose
+from oar.checks import choose
+from oar.errors import OptionError, StorageError
 from oar.files import replace_atomically
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.pictures.notebook import ShownAsText

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oar.checks import check_kind
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import check_kind, with_near_names
+from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
 from oar.solvers.registry import check_known
 from oar.studies.cells import Cell, grid, listed
@@ -37,29 +37,30 @@ def study(
     client: Client | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Answer a problem for every combination of budgets, shares, queries, models and seeds, and keep it in a file.
+    """Solve a problem for every combination of budgets, shares, queries, models and seeds, and store the results.
 
-    Every cell is audited. What is finished survives a kill at any moment; the same call goes on from there, and gives
-    the same table in the end, to the last bit. Several processes may work on one file. Axes may be longer in a later
-    call; people, action and solver, and what a name stands for, may not be others.
+    Every cell is audited. Finished cells survive a kill at any moment; the same call resumes there, and gives the same
+    table in the end, to the last bit. Several processes may work on one file. A later call may extend the axes, and
+    must have the same people, action, solver and meaning of names.
 
     Args:
-        problem: what is asked; an axis that is left out has its value.
-        budgets: common budgets; factors on everyone's own where those differ.
-        participation: shares of everyone who take part, drawn at random; smaller ones are within larger ones.
-        queries: who asks, and for what; a list, or a dict by names. A list's are called "0", "1", ….
-        models: what is retrained; a list, or a dict by names. A list's are called by their own names.
-        seeds: of the draw of those who take part, and of models that have a seed; left out, problem and models keep
-            theirs.
+        problem: the problem; an axis that is left out has the problem's value.
+        budgets: common budgets; factors on everyone's own where those differ. For a custom action they are its reach,
+            and it needs a method `scaled`.
+        participation: shares of everyone who take part, drawn at random and nested.
+        queries: the queries; a list, or a dict by names. The names of a list are "0", "1", ….
+        models: the models; a list, or a dict by names. A list uses the models' own names.
+        seeds: of the draw of the participants, and of models with a seed; by default those of problem and models.
         cells: in place of a grid: a list of dicts of "model", "query" (names), "budget", "participation" and "seed".
         store: the SQLite file in which the study is kept.
-        solver: as in `oar.collective`.
-        workers: how many processes work at once, each on one thread. None begins in this one, and lets as many as there
-            are cores join where that pays.
+        solver: as in `oar.collective`; its effort is that of `oar.solvers.default_effort`.
+        workers: the number of processes, each on one thread. None begins with this one, and adds as many as there are
+            cores where that saves time.
         client: a `dask.distributed.Client` whose workers do it instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
     check_kind("problem", problem, Problem, "an oar.Problem(…)")
+    problem.only_one_refit("oar.study")
     check_executor(workers, client)
     check_known(solver)
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
@@ -75,7 +76,7 @@ def study(
             work.asked(Cell(name, query, None, None, None))
     work.drawing(chosen)
     work.stamps = problem.people.stamps()  # before people are read, so that no change goes unnoticed
-    now = fingerprint(problem, work.own, solver, work.models, asked)
+    now = fingerprint(problem, work.own, solver, work.models, asked, work.effort)
     with told(progress) as tell, Store(store, create=True) as opened:
         with opened.founding() as known:
             if "fingerprint" in known and not opened.begun and not is_same(known["fingerprint"], now):

@@ -26,15 +26,17 @@ import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of
+from oar.actions.own_action import Action, can_be_scaled, with_changes
 from oar.actions.participation import is_share, members_in_share
 from oar.errors import EngineError, OptionError
-from oar.interrupts import check_interrupted
 from oar.models.fit.one_thread import one_thread
 from oar.problem import Problem, Query
+from oar.progress import check_interrupted
 from oar.recourse import audited, collective
 from oar.referee.proofs import MEMBERS
 from oar.referee.witnesses.refits import keeping_unmoved_refits
 from oar.solvers.descent import lanes as side_by_side
+from oar.solvers.settings import EffortLevel, current_effort, default_effort
 from oar.studies.cells import Cell, Defaults
 from oar.studies.centroids import Classes, has_quick_cells
 from oar.studies.rows import Row, row_of
@@ -65,6 +67,7 @@ class Work:
     solver: Any
     draws: tuple[tuple[float, int], ...] = ()
     stamps: Any = None
+    effort: EffortLevel = field(default_factory=current_effort)
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +85,8 @@ class Work:
         perturb, parts = part_of(self.problem.action, Perturb), _parts(self.problem)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
         shares = {_share_of(part) for part in parts}
-        return Defaults(budget, shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None)
+        share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
+        return Defaults(budget, share, _no_budgets(self.problem))
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return the problem that a cell asks about."""
@@ -99,9 +103,12 @@ class Work:
         elif cell.participation is not None:
             own = part.seed if is_share(part.participants) else None
             changes = {"participants": cell.participation, "seed": own if cell.seed is None else cell.seed}
-        if isinstance(part, Perturb) and cell.budget is not None:
-            single = self.problem.allowance.single
-            changes["budget"] = cell.budget if single else cell.budget * np.asarray(part.budget)
+        allowance = self.problem.allowance
+        if isinstance(part, Perturb | Action) and cell.budget is not None:
+            own_budgets = np.asarray(part.budget if isinstance(part, Perturb) else allowance.budget)
+            changes["budget"] = cell.budget if allowance.single else cell.budget * own_budgets
+        if isinstance(part, Action):
+            return with_changes(part, allowance, changes)
         return dataclasses.replace(part, **changes)
 
     def asks_for(self, cell: Cell) -> Cell:
@@ -188,12 +195,24 @@ class Work:
 
 def answered(work: Work, unit: WorkUnit, alone: bool = False) -> list[Row]:
     """Answer a unit on one thread of linear algebra; `alone` where nobody else has seen to that."""
-    with one_thread() if alone else nullcontext():
+    with one_thread() if alone else nullcontext(), default_effort(work.effort):
         return work.answers(unit)
 
 
 def _parts(problem: Problem) -> tuple[Any, ...]:
     return problem.action if isinstance(problem.action, tuple) else (problem.action,)
+
+
+def _no_budgets(problem: Problem) -> str:
+    """Return why cells cannot have budgets, or ""."""
+    if not problem.moves:
+        return "is how far members may move, and the problem's action lets nobody move."
+    if problem.own_action is None or can_be_scaled(problem.own_action):
+        return ""
+    return (
+        f"must be of an action with a method scaled(share), got {problem.own_action.name!r} without; let it return the "
+        "action with that share of its set."
+    )
 
 
 def _share_of(part: Any) -> float | None:

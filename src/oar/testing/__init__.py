@@ -1,4 +1,4 @@
-"""CHECKS FOR AUTHORS: conformance checks to run on a model, a rule, an action or a solver of one's own."""
+"""Checks for authors: conformance checks of user-defined models, rules, actions and solvers."""
 
 from oar.testing.action import check_action
 from oar.testing.model import check_model

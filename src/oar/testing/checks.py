@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from oar.models.differentiable import Differentiable
 from oar.models.training import Fit, Training
+from oar.tolerances import AGREEMENT
 
 Array = NDArray[np.float64]
 DIRECTIONS = 3
-AGREEMENT = 1e-4  # relative difference between a derivative and finite differences
 STEP = 1e-5
 THROUGH_STEP = 1e-3
 THROUGH_AGREEMENT = 1e-3
@@ -108,7 +108,7 @@ def _start(case: Case) -> Array:
         return case.make(case.model, case.features, case.targets, case.weights).start()
     import jax
 
-    from oar.models.autodiff.parameters import flattened
+    from oar.models.autodiff.passes import flattened
 
     with jax.enable_x64(True):
         return flattened(case.model, case.features.shape[1], case.targets.shape[1])[0]
@@ -151,8 +151,7 @@ def pure(case: Case) -> str:
     import jax
     import jax.numpy as jnp
 
-    from oar.models.autodiff.parameters import flattened
-    from oar.models.autodiff.passes import compiled
+    from oar.models.autodiff.passes import compiled, flattened
 
     dimensions, outputs = case.features.shape[1], case.targets.shape[1]
     with jax.enable_x64(True):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import DataError, OARError, OptionError
-from oar.estimators.black_box.box import BlackBox
+from oar.estimators.black_box import BlackBox
 from oar.estimators.cores.centroid import CentroidTwin
 from oar.estimators.twin import Twin
 from oar.models.autodiff.custom import Custom
@@ -61,7 +61,7 @@ def check_model(
     Raises:
         ConformanceError: an OARError that lists every failed check with advice.
 
-    >>> from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+    >>> from oar.models.naive_bayes import GaussianNaiveBayes
     >>> check_model(GaussianNaiveBayes()).passed
     True
     """

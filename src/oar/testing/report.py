@@ -1,4 +1,4 @@
-"""What conformance checks found."""
+"""The report of conformance checks."""
 
 from __future__ import annotations
 

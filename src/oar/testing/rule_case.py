@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.online import OnlineProblem, Path, PulledBack, Rollout, Rule, Stream, Update
-from oar.online.training.binding import update_of
+from oar.online.bound_training import update_of
 from oar.problem import Query
 
 Array = NDArray[np.float64]

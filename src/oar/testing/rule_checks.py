@@ -17,9 +17,9 @@ from oar.online import Rollout, centroid_weights
 from oar.online.rules.refits import moved_by
 from oar.testing.checks import Fault
 from oar.testing.rule_case import ROUNDS, Array, RuleCase
+from oar.tolerances import AGREEMENT
 
 STEPS = 1e-4, 1e-5  # of finite differences, in the spread of what is changed
-AGREEMENT = 1e-4  # relative difference between a derivative and finite differences
 SAME = 1e-6  # relative difference between two θ that should be equal, as two fits are
 DIRECTIONS = 3
 

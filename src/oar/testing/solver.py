@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from oar.testing.running import checked
 Array = NDArray[np.float64]
 PEOPLE = 24
 CLAIMED = 1e-6  # of the loss: by how much a claim may differ from the audit's refit
+COPY = "Copy arrays before you change them."
 SECONDS, PATIENCE = 0.2, 20.0  # a time limit, and how long a solver may take that has one
 
 
@@ -85,7 +86,7 @@ class SolverCase:
         found = self.solver.propose(task, replace(settings, **given) if given else settings)
         if isinstance(found, Proposal):
             return found
-        return cast(Proposal, proposal_of(self.solver.name, self.problem, found))
+        return proposal_of(self.solver.name, self.problem, found)
 
     @cached_property
     def proposals(self) -> dict[str, Proposal]:
@@ -144,9 +145,14 @@ def _members_move(plan: Any) -> bool:
 
 def untouched(case: SolverCase) -> str:
     """The problem's data are as they were."""
-    _ = case.proposals
+    try:
+        _ = case.proposals
+    except ValueError as reason:  # NumPy's own, for an array that cannot be written to
+        if "read-only" not in str(reason):
+            raise
+        raise Fault(f"it writes to the problem's data: {reason}.", COPY) from None
     if case.data() != case.before:
-        raise Fault("it changed the problem's data.", "Copy arrays before you change them.")
+        raise Fault("it changed the problem's data.", COPY)
     return "the problem's data are as they were."
 
 

@@ -1,4 +1,4 @@
-"""TYPES OF ARGUMENTS: what users may hand in, under one name each, for annotations.
+"""Types of arguments: the values that users may pass, under one name each, for annotations.
 
 Nothing here does anything at run time: what an argument must be is checked where it is used.
 """

@@ -1,4 +1,4 @@
-"""WHAT COMES OF IT ALL: an arriving population, an operator who keeps retraining, a collective, everybody else."""
+"""Simulated worlds: an arriving population, an operator who keeps retraining, a collective, and other actors."""
 
 from oar.worlds.actors.index import (
     AdvisedIndividuals,

@@ -14,9 +14,10 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import check_kind, is_number, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.problem import Query
+from oar.tolerances import ROUNDING
 from oar.typing import ActionLike, Label
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
@@ -26,24 +27,24 @@ from oar.worlds.rounds.refusals import allowed, together
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """Some of those who arrive, who act together for a query.
+    """A collective: some of those who arrive, who act together for a query.
 
     Args:
         name: under which it is recorded.
-        query: an oar.Query: who asks, and for what.
+        query: an oar.Query: the query subject and the goal.
         action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
             oar.Withhold with `most`, or a list of them; with each of its rows where it is there several times. Who
             takes part is said by `share` and `who`.
-        share: the share of arrivals who are members in round 0: each is one if its own lot is below it, so how many
-            they are varies. A person who comes again stays a member as long as adoption does not fall.
+        share: the share of arrivals who are members in round 0: each is one if its own random number is below it, so
+            the number of members varies. A person who comes again stays a member as long as adoption does not fall.
         growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].
-        defection: how probable it is that a member does nothing, in each round.
-        noise: how inexactly members who move do so: a normal error is added to each move, whose length is on average
-            (root mean square) this share of the budget; moves are then shortened to the budget again.
+        defection: the probability that a member does nothing, in each round.
+        noise: the inaccuracy of moves: a normal error is added to each move, whose length is on average (root mean
+            square) this share of the budget; moves are then shortened to the budget again.
         stale: how many rounds old the model is that the collective acts on.
         who: the group that members come from, as arrivals name it; `share` is then a share of it. None for everyone.
-        total: how far each member may move over all rounds together; None where rounds do not share a budget. Who is
-            there several times in a round, as people who are resampled may be, moves by all of its rows together.
+        total: how far each member may move over all rounds together; None where rounds do not share a budget. For a
+            person with several rows in a round, as after resampling, all rows count together.
     """
 
     name: str
@@ -76,13 +77,12 @@ class Collective:
     def __post_init__(self) -> None:
         """Refuse shares outside [0, 1], and actions that do not fit a world."""
         check_name(self.name, "Collective name")
-        if not isinstance(self.query, Query):
-            raise DataError(f"query: must be an oar.Query(…), got an object of type {type(self.query).__name__}.")
+        check_kind("query", self.query, Query, "an oar.Query(…)")
         for part in ("share", "defection", "noise"):
             check_share(getattr(self, part), part)
         if not _is_number(self.growth):
             raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
-        if isinstance(self.stale, bool) or not isinstance(self.stale, int) or self.stale < 0:
+        if not is_whole(self.stale) or self.stale < 0:
             raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
         if self.total is not None:
             if not _is_number(self.total) or self.total < 0:
@@ -98,25 +98,26 @@ class Collective:
     @property
     def caps(self) -> Caps:
         """How much it may do in a round."""
-        moves, labels = part_of(self.action, Perturb), part_of(self.action, Relabel)
-        leaving = part_of(self.action, Withhold)
-        if moves is not None and (moves.participants is not None or moves.limits is not None):
+        moves = part_of(self.action, Perturb) or Perturb(0.0)
+        labels = part_of(self.action, Relabel) or Relabel(most=0)
+        leaving = part_of(self.action, Withhold) or Withhold(most=0)
+        if moves.participants is not None or moves.limits is not None:
             raise OptionError(
                 "action: in a world the collective's share and group say who takes part, and features are plain "
                 f"numbers, got {moves!r}; leave participants and limits out."
             )
         for lever in (labels, leaving):
-            if lever is not None and (lever.most is None or lever.participants is not None):
+            if lever.most is None or lever.participants is not None:
                 raise OptionError(
                     f"action: must say how many by `most` in a world, and leave participants out, got {lever!r}."
                 )
-        if moves is not None and not is_single_budget(moves.budget):
+        if not is_single_budget(moves.budget):
             raise OptionError("action: must have one budget for all in a world, got one for each person.")
         return Caps(
-            budget=0.0 if moves is None else float(moves.budget),
-            norm=Norm.of(2) if moves is None else moves.norm,
-            labels=0 if labels is None else labels.most or 0,
-            leavers=0 if leaving is None else leaving.most or 0,
+            budget=float(moves.budget),
+            norm=moves.norm,
+            labels=labels.most or 0,
+            leavers=leaving.most or 0,
             total=self.total,
         )
 
@@ -153,19 +154,18 @@ class Collective:
         return np.array([group == self.who for group in crowd.groups.tolist()], dtype=bool)
 
 
-ROUNDING = 1e-12
 Policy = Callable[["CollectiveView"], Deed]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CollectiveView(View):
-    """What a collective's policy sees: what every actor does, and what planning needs.
+    """The view of a collective's policy: that of every actor, and what planning needs.
 
     Attributes:
-        collective: whose turn it is: its query, action and adoption.
-        arrivals: where people come from, for whoever plans for rounds to come.
-        labels: what becomes of the labels of those who move.
-        rounds: how many rounds there are in all.
+        collective: the collective that acts: its query, action and adoption.
+        arrivals: the arrivals of the world, for planning later rounds.
+        labels: the label policy for those who move.
+        rounds: the number of rounds.
     """
 
     collective: Collective

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from oar.errors import DataError
+from oar.progress import is_shown
 
 
 @contextmanager
 def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[[int], None]]:
     """Yield what to call with the number of every round that is done."""
-    if shown is not None and not isinstance(shown, bool):
-        raise DataError(f"progress: must be True, False or None (on a terminal), got {shown!r}.")
-    if done >= rounds or not (sys.stderr.isatty() if shown is None else shown):
+    if not is_shown(shown) or done >= rounds:
         yield lambda number: None
         return
     from rich.console import Console

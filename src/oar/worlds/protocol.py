@@ -1,4 +1,4 @@
-"""What the parts of a world hand to one another: the people of a round, what an actor sees, and what it does.
+"""The protocol between the parts of a world: the people of a round, an actor's view, and its deed.
 
 A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for the people that are its own; the
 world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.people import Population
 from oar.retraining.contribution import Contribution
 
@@ -52,9 +52,14 @@ class Crowd:
         """How many people there are."""
         return len(self.features)
 
+    @property
+    def row_weights(self) -> Array:
+        """Everyone's weight (n,); all weigh 1 where none are given."""
+        return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+
 
 class Arrivals(Protocol):
-    """Where people come from. The same round, seed and size give the same people.
+    """The protocol of arrivals. The same round, seed and size give the same people.
 
     Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
     whose members are to come from another one is then refused.
@@ -90,7 +95,7 @@ class DecisionArrivals(Arrivals, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What the operator has deployed.
+    """The state of the operator: what is deployed.
 
     Attributes:
         parameters: θ in the model's own form, as `model.predict(parameters, features)` takes it.
@@ -111,7 +116,7 @@ class State:
 
 
 class Respond(Protocol):
-    """How the round's people would look to the operator, had it deployed these parameters."""
+    """The response of the round's people if the operator had deployed these parameters."""
 
     def __call__(self, state: State) -> Population:
         """Return everyone's data as they would be handed in."""
@@ -119,7 +124,7 @@ class Respond(Protocol):
 
 
 class Operator(Protocol):
-    """Who keeps the model: the model itself, how it is updated, and how it defends itself."""
+    """The protocol of operators: the model, how it is updated, and how the operator defends itself."""
 
     name: str
     model: Any
@@ -138,16 +143,16 @@ class Operator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an actor sees before it acts.
+    """The view of an actor before it acts.
 
     Attributes:
         number: the round, 0, 1, ….
         crowd: everyone who arrived, as they are before anybody acts; where outcomes depend on decisions, with what is
             on record now that the deployed model has decided (not so for who acts before the decision).
-        mine: (m,), positions of those in the crowd for whom this actor may act.
-        operator: who retrains: its model, and (for whoever plans) the way it retrains.
+        mine: (m,), positions in the crowd of the people for whom this actor may act.
+        operator: the operator: its model, and (for planning) its way of retraining.
         deployed: the model that is deployed now, as of the last round.
-        past: what was handed in in earlier rounds, oldest first, history before round 0 included.
+        past: the contributed data of earlier rounds, oldest first, history before round 0 included.
         rng: this actor's own random numbers: the same in the same round, however often it is asked.
         spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
         spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
@@ -166,16 +171,16 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Deed:
-    """What an actor does in a round; positions are those of `View.mine`.
+    """The deed of an actor in a round; positions are those of `View.mine`.
 
     Attributes:
         moves: (m, d) changes of features; None where nobody moves.
-        codes: (m,) classes that are handed in; None where labels are left to the label policy.
-        leaves: (m,) bool, whose data are withheld; None where nobody leaves.
+        codes: (m,) contributed classes; None where labels are left to the label policy.
+        leaves: (m,) bool, the members who withhold their data; None where nobody does.
         added: features (a, d) and codes (a,) of points that are added beside the people; None where none are.
-        advice: where people were told to go, for what was promised to them: (m, d) features after the advice and
-            (m,) the class promised, −1 for who got none; its validity is followed from round to round. None for none.
-        note: anything worth writing down, by name, as numbers or words.
+        advice: individual recourse that was given: (m, d) features after the advice and (m,) the promised class, −1 for
+            people without advice; its validity is recorded from round to round. None for none.
+        note: further records, by name, as numbers or words.
     """
 
     moves: Array | None = None
@@ -215,7 +220,7 @@ def _before(codes: Any) -> Contribution:
 @with_near_names
 @dataclass(frozen=True)
 class Caps:
-    """How much an actor may do in a round; the world checks every deed against them.
+    """The limits of an actor in a round; the world checks every deed against them.
 
     Attributes:
         budget: how far each may move. norm: by which norm.

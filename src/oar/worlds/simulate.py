@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import is_whole
-from oar.errors import DataError, OptionError, with_near_names
-from oar.interrupts import check_interrupted
+from oar.checks import check_flag, check_kind, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.people import Population
+from oar.progress import check_interrupted
 from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
 from oar.worlds.deployed.predictions import WorldQuery, reading_model
@@ -30,19 +30,19 @@ from oar.worlds.world import World
 def simulate(
     world: World, policy: PolicyLike = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
 ) -> Simulation:
-    """Return the rounds of a world, one at a time: no round runs before it is asked for.
+    """Return an iterator over the rounds of a world; a round runs when it is requested.
 
-    Only the people of round 0, and a history that is drawn, are drawn at once, so that they can be checked.
+    Only the people of round 0, and a random history, are drawn at once, so that they can be checked.
 
     Args:
         world: a `World`.
         policy: what collectives do: one of `oar.worlds`' policies, any function of a `CollectiveView` to a `Deed`, or
             a mapping from collectives' names to these. None where the world has no collective.
         rounds: how many rounds, at least 1.
-        seed: of everything that is drawn. The same seed gives the same bits; whoever draws has a stream of its own,
-            so that another actor, or another policy, meets the same people.
-        critical_masses: whether to look for every acting collective's critical mass in every round, which takes some
-            log₂(members) refits more.
+        seed: of all random draws. The same seed gives the same bits. Every actor has a random stream of its own, so
+            another actor, or another policy, meets the same people.
+        critical_masses: whether to search for every acting collective's critical mass in every round, which takes some
+            log₂(members) more refits.
 
     >>> import oar
     >>> from oar.worlds import Blobs, Operator, World
@@ -50,12 +50,10 @@ def simulate(
     >>> [len(one.crowd.codes) for one in oar.worlds.simulate(world, rounds=2)]
     [20, 20]
     """
-    if not isinstance(world, World):
-        raise DataError(f"world: must be an oar.worlds.World(…), got an object of type {type(world).__name__}.")
+    check_kind("world", world, World, "an oar.worlds.World(…)")
     if not is_whole(rounds) or rounds < 1:
         raise DataError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
-    if not isinstance(critical_masses, bool):
-        raise DataError(f"critical_masses: must be True or False, got {critical_masses!r}.")
+    check_flag("critical_masses", critical_masses)
     reads = getattr(getattr(world.operator, "rule", None), "reads", None)
     if reads is not None and reads > rounds + 1:
         raise OptionError(

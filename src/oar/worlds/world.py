@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import DataError, OptionError
 from oar.typing import PeopleLike
 from oar.worlds.collective import Collective, check_name
 from oar.worlds.deployed.predictions import check_model
@@ -22,23 +23,23 @@ if TYPE_CHECKING:
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class World:
-    """Everything that a simulation needs but the collectives' policy.
+    """A world: everything that a simulation needs except the collectives' policies.
 
     Args:
-        arrivals: who arrives in a round: one of `FromPopulation`, `Blobs` and `FromBatches`, or your own `Arrivals`.
-        operator: who keeps the model: an `Operator`, or another one of `oar.worlds`.
+        arrivals: the people of each round: one of `FromPopulation`, `Blobs` and `FromBatches`, or your own `Arrivals`.
+        operator: the operator: an `Operator`, or another one of `oar.worlds`.
         collective: a `Collective`, or a list of them; None where nobody acts together.
         others: other actors, in the order in which they act.
-        labels: what becomes of the labels of those who move: "keep", "oracle" or "relabel". It must be said.
-        history: what the model is fitted to before round 0, as an oar.Population or (features, labels); None for
-            people drawn as those of round 0 are.
-        holdout: whom accuracy and collateral are measured on: the same people in every round, as an oar.Population, a
-            pair (features, labels) or a `Crowd` with groups; None for people drawn afresh as those of the round are,
-            before anybody moves.
-        query: an oar.Query whose outcome is followed where there is no collective.
+        labels: the label policy for those who move: "keep", "oracle" or "relabel". There is no default.
+        history: the people on whom the model is fitted before round 0, as an oar.Population or (features, labels); None
+            for people drawn like those of round 0.
+        holdout: the people on whom accuracy and collateral are measured: the same people in every round, as an
+            oar.Population, a pair (features, labels) or a `Crowd` with groups; None for people drawn afresh as those of
+            the round are, before anybody moves.
+        query: an oar.Query whose outcome is recorded where there is no collective.
 
-    Who is a member of several actors is so of the first alone: collectives come before others, each in their order, and
-    before all of them who acts before a decision (`oar.worlds.protocol.DecisionArrivals`).
+    A person who would be a member of several actors is a member of the first alone: collectives come before other
+    actors, each in their order, and actors before a decision come first (`oar.worlds.protocol.DecisionArrivals`).
     """
 
     arrivals: Any

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oar.people.tables.spreadsheet import neutral
-from oar.report.files.markdown import markdown_table
+from oar.report.files.text_formats import markdown_table
 from oar.version import __version__
 from oar_paper.black_boxes.cases import SHARE
 from oar_paper.black_boxes.study import WAYS, Cell, Outside

@@ -33,7 +33,7 @@ from oar.errors import StorageError
 from oar.files import replace_atomically
 from oar.models import NearestCentroid
 from oar.people import Population
-from oar.report.files.outputs import leaving_no_empty_folders
+from oar.report.files.output_folder import leaving_no_empty_folders
 from oar.version import __version__
 from oar_paper.embedding.vae import VAESettings, encode, require_jax, train
 

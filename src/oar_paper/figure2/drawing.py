@@ -13,8 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from oar.pictures.colours import BLACK, GREY, PURPLE
-from oar.report.figures.curves import draw_flip, draw_line, draw_spread
-from oar.report.figures.spread import spread
+from oar.report.figures.curves import draw_flip, draw_line, draw_spread, spread
 from oar.report.figures.style import LINES, styled
 from oar_paper.case import Pair
 from oar_paper.figure2.curves import BudgetCurves

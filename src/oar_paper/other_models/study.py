@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oar.models.differentiable import need_jax
+from oar.checks import need_jax
 from oar.plans import Result
 from oar.problem import Problem
 from oar.recourse import collective, individual

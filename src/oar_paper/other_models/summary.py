@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oar.report.files.markdown import markdown_table
+from oar.report.files.text_formats import markdown_table
 from oar_paper.other_models.study import Cell, Extended
 
 

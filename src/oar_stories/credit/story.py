@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, choose
+from oar.checks import choose
+from oar.errors import OptionError
 from oar.models import SoftmaxRegression
 from oar.online import Window
 from oar.worlds.actors.individuals import AdvisedIndividuals

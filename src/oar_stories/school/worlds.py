@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from oar.actions import Perturb
+from oar.checks import choose
 from oar.defences import ClippedInfluence
-from oar.errors import OptionError, choose
+from oar.errors import OptionError
 from oar.models import NearestCentroid, SoftmaxRegression
 from oar.online import Window
 from oar.problem import Query

@@ -7,13 +7,14 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import oar
 from oar import Limit, Limits
-from oar.actions.limits.observed import FEW, TAIL, drafted, told
+from oar.actions.limits.observed import TAIL, drafted, told
 from oar.actions.limits.round_steps import bound_step
+from oar.tolerances import FEW_PEOPLE
 
 
 def table(size=600, seed=0):
@@ -59,13 +60,16 @@ def test_numbers_stay_within_what_nearly_everyone_has():
     st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 3)), min_size=1, max_size=120),
     st.sampled_from(["number", "integer"]),
 )
+@example([0.0, -1.0, -999996.0], "number")
 def test_bounds_are_observed_and_on_steps_that_are_nobodys(values, kind):
     frame = pd.DataFrame({"x": np.array(values) if kind == "number" else np.rint(values)})
     schema = oar.Schema((oar.people.Column("x", kind),))
     limit = Limits.observed(frame, schema=schema).columns["x"]
     if limit.immutable:
         return
-    numbers, size = np.sort(frame["x"].to_numpy()), len(frame)
+    numbers = np.sort(frame["x"].to_numpy())
+    numbers = numbers[~np.isin(numbers, limit.missing or ())]  # codes for a missing value are no numbers to go to
+    size = len(numbers)
     step = bound_step(numbers, kind == "integer")
     assert limit.lower <= limit.upper
     for bound in (limit.lower, limit.upper):
@@ -73,7 +77,7 @@ def test_bounds_are_observed_and_on_steps_that_are_nobodys(values, kind):
         assert abs(multiple - round(multiple)) < 1e-6 or bound == 1 or limit.lower == limit.upper
     inwards = numbers[0] <= limit.lower and limit.upper <= numbers[-1]
     assert inwards or (numbers[0] - step <= limit.lower and limit.upper <= numbers[-1] + step)
-    aside = max(1, min(max(FEW, int(np.ceil(TAIL * size))), size // 10))
+    aside = max(1, min(max(FEW_PEOPLE, int(np.ceil(TAIL * size))), size // 10))
     assert (numbers <= limit.lower + step).sum() >= aside  # people are there, or further out
     assert (numbers >= limit.upper - step).sum() >= aside
     assert ((numbers >= limit.lower) & (numbers <= limit.upper)).sum() >= size / 8
@@ -83,7 +87,7 @@ def test_bounds_are_observed_and_on_steps_that_are_nobodys(values, kind):
 
 
 def test_a_bound_tells_of_a_person_that_it_is_one_of_few_and_not_its_value():
-    """Whoever's leaving moves a bound is one of at least FEW, and steps are too wide to say where it is among them."""
+    """Whoever's leaving moves a bound is one of at least five, and steps are too wide to say where it is among them."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         size = int(rng.choice([100, 150, 300, 1000]))
@@ -99,7 +103,7 @@ def test_a_bound_tells_of_a_person_that_it_is_one_of_few_and_not_its_value():
                     getattr(Limits.observed(pd.DataFrame({"x": np.delete(values, one)})).columns["x"], name) != bound
                     for one in at
                 ]
-                assert sum(moved) == 0 or sum(moved) >= FEW
+                assert sum(moved) == 0 or sum(moved) >= FEW_PEOPLE
 
 
 def test_ones_own_columns_win_and_the_rest_is_kept():

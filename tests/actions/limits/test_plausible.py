@@ -12,7 +12,7 @@ from support.rule_tables import SCHEMA, frame_of, people_of
 import oar
 from oar.actions.limits.limit import Limit, Limits
 from oar.errors import DataError, OptionError
-from oar.referee.limits.neighbourhoods import NeighbourDistances
+from oar.referee.table_moves import NeighbourDistances
 
 
 def problem(plausible, size=40, **columns):

@@ -62,6 +62,14 @@ def test_what_cannot_be_is_named(rule, message):
         Limits(rules=[rule]).check(SCHEMA)
 
 
+def test_consequences_that_negate_too_much_have_one_message():
+    for wrong in ("not not a", "not not not a", "not 3", "not (a and b)", "not (a <= b)"):
+        with pytest.raises(
+            OptionError, match=r"the consequence must .* or be a link of columns that includes its edge"
+        ):
+            Limits(rules=[f"if a > 1 then {wrong}"])
+
+
 def test_rules_are_a_list():
     with pytest.raises(DataError, match="must be a list of texts"):
         Limits(rules={"if owns": "age > 3"})

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from support.commands import done, people, run
 
+pytestmark = pytest.mark.usefixtures("least_effort")
+
 ASKED = ["--target", "approved", "--query", "1", "--goal", "yes", "--budget", "0.2"]
 PYTHON = re.compile(
     r"\b(sep|index_col|thousands|decimal|na_values|encoding|usecols|missing|dtype)=|astype|to_numeric|df\."

@@ -156,7 +156,8 @@ SCALERS = [
 def test_scalers_are_those_of_scikit_learn_whatever_the_rows(scaler, tables):
     rows, others = tables
     people = oar.Population(rows, [0, 1] * (len(rows) // 2) + [0] * (len(rows) % 2))
-    bound = Front(make_pipeline(scaler, logistic())).bound(people)
+    pipeline = make_pipeline(scaler, logistic())
+    bound = Front(pipeline).bound(people, pipeline)
     with jax.enable_x64(True):
         learned = bound.node.learned(rows, np.full(len(rows), 1 / len(rows)))
         found = np.asarray(bound.node.applied(others, learned))

@@ -8,9 +8,8 @@ from support.pages import blocks, page
 
 import oar
 from oar.models import BatchNorm, Dense, TestTimeBatchNorm
-from oar.models.batch_norm.deep import DeepTraining
+from oar.models.batch_norm.batch_statistics import DeepTraining, MomentTraining
 from oar.models.batch_norm.model import Batch
-from oar.models.batch_norm.moments import MomentTraining
 from oar.signals import Implicit
 
 SIZE, WIDTH = 7, 3

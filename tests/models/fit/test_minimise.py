@@ -10,7 +10,7 @@ from oar.models.autodiff.custom import Custom
 from oar.models.autodiff.mlp import MLP
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.centroid.prototypes import PrototypeNetwork
-from oar.models.fit.conjugate_gradients import conjugate_gradients, in_range
+from oar.models.fit.quasi_newton import conjugate_gradients, in_range
 
 FEATURES, TARGETS, WEIGHTS, _ = small_people()
 

@@ -12,7 +12,7 @@ pytest.importorskip("jax")
 from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.cli import app
-from oar.report.files.json import json_text
+from oar.report.files.text_formats import json_text
 from oar_paper.black_boxes.cases import german_case, mnist_case
 from oar_paper.black_boxes.drawing import draw_outside
 from oar_paper.black_boxes.files import study_outside

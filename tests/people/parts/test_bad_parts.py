@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from support.disks import fill_the_disk, keep_no_time_of_changes
 from support.people_in_parts import asked, blobs, folder_of, moves_in, table_of
 
 import oar
@@ -93,7 +94,7 @@ def test_a_wrong_checksum_is_seen_where_numbers_look_like_numbers(tmp_path):
 @pytest.mark.parametrize("solve", [by_centroids, by_softmax])
 def test_a_part_that_goes_bad_leaves_no_half_of_its_moves(tmp_path, monkeypatch, solve):
     # A disk that goes bad changes no time, as whoever writes to a file does.
-    monkeypatch.setattr("oar.people.parts.parquet._stamp", lambda about: (about.st_size, about.st_mtime_ns))
+    keep_no_time_of_changes(monkeypatch)
     folder = folder_of(tmp_path / "people", [FIRST, SECOND])
     whole, written = (folder / "01.parquet").read_bytes(), (folder / "01.parquet").stat().st_mtime_ns
     plan = solve(oar.Population.from_parquet(folder, "label")).plan
@@ -406,30 +407,13 @@ def test_tables_limits_are_for_tables(people):
 # Disks
 
 
-def full_disk(monkeypatch, on):
-    """Have the n-th file that is replaced atomically be on a full disk: the kernel's own, /dev/full."""
-    from oar import files
-
-    made, count = files._neighbour, [0]
-
-    def neighbour(path, mode):
-        descriptor, temporary = made(path, mode)
-        count[0] += 1
-        if count[0] == on:
-            os.close(descriptor)
-            descriptor = os.open("/dev/full", os.O_WRONLY)
-        return descriptor, temporary
-
-    monkeypatch.setattr(files, "_neighbour", neighbour)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("solve", [by_centroids, by_softmax])
 def test_a_full_disk_while_moves_are_written_and_the_rest_afterwards(tmp_path, monkeypatch, solve):
     plan = solve(in_folder(tmp_path, [FIRST, SECOND], 150)).plan
     plan.write_moves(tmp_path / "undisturbed")
     with monkeypatch.context() as patch:
-        full_disk(patch, 3)
+        fill_the_disk(patch, 3)
         told = (
             r"cannot write .*part-00000\d\.parquet: No space left on device.* the same folder goes on with the others"
         )

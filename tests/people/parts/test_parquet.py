@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from support.disks import keep_no_time_of_changes
 
 import oar
 from oar.errors import DataError
@@ -38,12 +39,12 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_read_whole_or_not_at_all(
     write(other, ("b", "a", "label"))
     people = oar.Population.from_parquet(path, "label", features=["a", "b"])
 
-    def late(*arguments, first=reading._footer):
+    def late(descriptor, first=os.fstat):  # asked when the file has been opened, before its footer is read
         if other.exists():
             os.replace(other, path)
-        return first(*arguments)
+        return first(descriptor)
 
-    monkeypatch.setattr(reading, "_footer", late)
+    monkeypatch.setattr(os, "fstat", late)
     assert centroids(people) == [[1.0, 100.0], [2.0, 101.0]]
     assert not other.exists()
 
@@ -212,10 +213,11 @@ def in_place(path, content):
 def test_files_are_known_by_their_content_where_no_time_tells(tmp_path, monkeypatch, model, change):
     """On some disks, or by another clock, the time of the last change is as it was, too."""
 
-    def timeless(about):
-        return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    keep_no_time_of_changes(monkeypatch)
 
-    monkeypatch.setattr(reading, "_stamp", timeless)
+    def told(about):
+        return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
     path, other = tmp_path / "people.parquet", tmp_path / "other.parquet"
     write(path)
     write(other, ("b", "a", "label") if change == "columns" else ("a", "b", "label"), a=COLUMNS["a"] + 0.5 * LABELS)
@@ -228,9 +230,9 @@ def test_files_are_known_by_their_content_where_no_time_tells(tmp_path, monkeypa
     asked = oar.Problem(people, model, oar.Query([1.4, 100.0], goal=1), oar.Perturb(2.0))
     plan = oar.collective(asked, solver=quick).plan
     oar.audit(plan)
-    before = timeless(path.stat())
+    before = told(path.stat())
     in_place(path, other.read_bytes())
-    assert timeless(path.stat()) == before
+    assert told(path.stat()) == before
     for again in (lambda: oar.audit(plan), lambda: plan.write_moves(tmp_path / "moves")):
         with pytest.raises(
             DataError, match=r"files must stay as they are .*people\.parquet, row group 0, which has changed"

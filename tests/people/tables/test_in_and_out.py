@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oar
 from oar import models
-from oar.models.wrap.cost_units import CostUnits
+from oar.models.training import CostUnits
 from oar.signals import as_signal
 
 GRADES = ["low", "middle", "high"]

@@ -5,7 +5,7 @@ import pytest
 
 import oar
 from oar import models
-from oar.report.plan.command_words import in_command_words
+from oar.report.plan.answer import in_command_words
 
 DRAW = np.random.default_rng(0)
 ROWS, CODES = DRAW.normal(size=(40, 3)), np.arange(40) % 2

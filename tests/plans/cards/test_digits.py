@@ -15,7 +15,7 @@ from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
 from oar.plans.cards.parameter_layout import CardSignal, in_units
 from oar.plans.cards.table.score import Scaler, TableScore
-from oar.report.member.page import member_page
+from oar.report.member_page import member_page
 from oar.report.plan.deliver import publish
 
 

@@ -382,6 +382,7 @@ def test_nearest_centroid_plans_can_be_followed_too():
         (lambda c: c | {"parameters": c["parameters"][1:]}, "parameters and signal must be 12 finite numbers"),
         (lambda c: c | {"signal": [float("nan"), *c["signal"][1:]]}, "numbers must be finite, got NaN"),
         (lambda c: c | {"signal": "none"}, "damaged"),
+        (lambda c: c | {"pull": 1e-320}, "damaged .*pull must be 0 or at least 1e-100"),
         (lambda c: c | {"pull": -1}, "pull"),
         (lambda c: c | {"classes": None}, "outputs must be as many as the goal's values"),
         (lambda c: {name: value for name, value in c.items() if name != "signal"}, "damaged"),

@@ -22,7 +22,7 @@ from oar.plans import MemberPlan
 from oar.plans.cards.publish import FEWEST
 from oar.plans.cards.publish_table import _signal, table_cards
 from oar.plans.cards.table.score import TableScore
-from oar.referee.limits.table_moves import TableMoveCheck
+from oar.referee.table_moves import TableMoveCheck
 
 LIMITS = Limits(
     {
@@ -436,6 +436,9 @@ def changed(content, *path, to):
 
 
 DAMAGE = [
+    (("scaler", "scales", 0), 1e-320, "scales must be above 0 .and at least 1e-100."),
+    (("columns", 0, "step"), 1e-320, "must be numbers of at least 1e-100"),
+    (("columns", 0, "cost"), 1e-320, "must be numbers of at least 1e-100"),
     (("columns", 1, "kind"), "numbr", "kind"),
     (("columns", 1, "cost"), 0, "cost"),
     (("columns", 1, "cost"), "1", "finite number"),

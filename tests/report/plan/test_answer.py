@@ -13,10 +13,9 @@ from support.commands import audited, done, people, values
 
 import oar
 from oar.errors import Status
-from oar.estimators.black_box.success_rate import Rate
+from oar.estimators.black_box import Rate
 from oar.plans.proof import Proof
-from oar.report.plan.answer import answer
-from oar.report.plan.command_words import in_command_words
+from oar.report.plan.answer import answer, in_command_words
 from oar.report.plan.deliver import publish
 
 YES = ("--target", "approved", "--goal", "yes")

@@ -20,7 +20,7 @@ def least_on_a_grid(asked, budget):
     steps = np.linspace(-budget, budget, 41)
     moves = np.array([(a, b) for a in steps for b in steps if a * a + b * b <= budget**2])
     said = box.says(asked.query_features + moves)
-    return min(asked.wishes[0].loss(row) for row in said.logits)
+    return min(asked.wishes[0].loss(row) for row in said.outputs)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -146,7 +146,7 @@ def test_a_rival_on_the_query_is_not_called_stationary():
     second, exact = oar.collective(problem, solver="projected-gradient"), oar.collective(problem)
     assert second.loss == pytest.approx(exact.loss, rel=1e-4)
     still = dataclasses.replace(exact.plan, directions=np.zeros((2, 2)))
-    from oar.solvers.centroids.reach import reach_of
+    from oar.solvers.centroids.exact import reach_of
 
     assert reach_of(problem).gap(still.directions, np.zeros(2)) > 0.5
 

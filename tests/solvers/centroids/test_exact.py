@@ -15,7 +15,7 @@ from support.centroid_problems import (
 )
 
 import oar
-from oar.solvers.centroids.reach import reach_of
+from oar.solvers.centroids.exact import reach_of
 
 
 @given(seeds)

@@ -10,7 +10,7 @@ from support.centroid_problems import NORMS, oracle_loss, random_world, seeds
 import oar
 from oar.actions import Norm
 from oar.solvers.centroids import query_moves
-from oar.solvers.centroids.reach import reach_of
+from oar.solvers.centroids.exact import reach_of
 
 
 def plane_problem(seed, norm, budget, classes=3, participants=None):

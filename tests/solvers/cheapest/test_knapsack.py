@@ -13,8 +13,8 @@ import oar
 from oar import models
 from oar.actions.limits.limit import Limit, Limits
 from oar.solvers.cheapest import knapsack as cheapest_knapsack
+from oar.solvers.cheapest import milp as cheapest_milp
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
-from oar.solvers.cheapest.milp import Programme
 
 ITEM = st.tuples(
     st.floats(0.01, 3.0),
@@ -98,13 +98,16 @@ def refused(size=150, seed=3):
     ids=["free", "directions", "steps", "few", "rules", "links"],
 )
 def test_advice_is_the_same_with_and_without_knapsacks(monkeypatch, model, limits):
+    def too_many(*knapsack):
+        raise TooManyNodes
+
     people, rows = refused()
     queries = [oar.Query(row, goal="yes") for _, row in rows.iloc[:8].iterrows()]
     quick = oar.cheapest(people, model, queries, limits)
     with monkeypatch.context() as patch:
         patch.setattr(cheapest_knapsack, "MOST_NODES", -1)
         handed_on = oar.cheapest(people, model, queries, limits)
-        patch.setattr(Programme, "_filled", lambda self, prices: None)
+        patch.setattr(cheapest_milp, "filled", too_many)
         slow = oar.cheapest(people, model, queries, limits)
     for one, other in [*zip(quick, slow, strict=True), *zip(handed_on, slow, strict=True)]:
         assert one.status is other.status

@@ -1,5 +1,6 @@
 """Other corners: compared with every combination of them, where that can be counted."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,8 @@ import oar
 from oar.models import LinearSVM, SoftmaxRegression
 from oar.signals import Implicit
 from oar.solvers.descent.corners import across, one_by_one
-from oar.solvers.descent.descent import DescentSettings
-from oar.solvers.descent.multistart import Search, Start
-from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.descent.descent import DescentProblem, DescentSettings, SingleRefit
+from oar.solvers.descent.multistart import Multistart, Start
 from oar.solvers.feasible.sets import FeasibleBalls
 
 
@@ -30,7 +30,7 @@ def search_from(problem, moves):
     limits = FeasibleBalls(problem.allowance.norm, radii, np.append(training.weights, 1.0))
     settings = DescentSettings("spectral", 0, 1e-9, np.inf, tight=True)
     objective = SingleRefit(training, Implicit(), problem.query_features, problem.goal_target)
-    search = Search(objective, limits, settings)
+    search = Multistart(DescentProblem(objective, limits, settings))
     search.run(Start(moves))
     return search
 
@@ -67,10 +67,13 @@ def test_one_by_one_ends_where_no_single_member_is_better_off_elsewhere(norm):
     search = search_from(problem, start)
     before = search.best.loss
     losses = [before]
-    for moves in one_by_one(search):
-        search.run(Start(moves))
+    maker = partial(one_by_one, search.problem)
+    while starts := list(maker(search.history)):
+        (start,) = starts
+        search.run(start)
         losses.append(search.best.loss)
-        assert search.feasible.norm.length(moves).max() <= 0.8 * (1 + 1e-12)
+        assert search.problem.feasible.norm.length(start.moves).max() <= 0.8 * (1 + 1e-12)
+        maker = start.followed
     assert losses[-1] < before
     assert (np.diff(losses) < 0).all()
 
@@ -82,7 +85,8 @@ def test_across_moves_all_who_like_it_better_at_once():
         key=lambda moves: loss_of(problem, moves[:-1]),
     )
     search = search_from(problem, worst)
-    moves = next(across(search))
+    (start,) = across(search.problem, search.history)
+    moves = start.moves
     assert (moves[:-1] != worst[:-1]).any(axis=1).sum() > 1
     np.testing.assert_array_equal(moves[-1], 0.0)
     assert loss_of(problem, moves[:-1]) < loss_of(problem, worst[:-1])
@@ -93,7 +97,8 @@ def test_people_without_weight_are_left_alone():
     people = oar.Population(problem.people.features, problem.people.class_rows().argmax(1), [1.0, 1.0, 1.0, 1.0, 0.0])
     problem = oar.Problem(people, problem.model, problem.query, problem.action)
     search = search_from(problem, 0.8 * np.array([[1.0, 0.0]] * 5 + [[0.0, 0.0]]))
-    moves = next(one_by_one(search))
+    (start,) = one_by_one(search.problem, search.history)
+    moves = start.moves
     assert (moves[:4] != search.best.moves[:4]).any()
     np.testing.assert_array_equal(moves[4], 0.0)
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from support.closed_forms import AverageTraining, limits_of, objective_of, settings_of, wave
 
 from oar.actions.sets.norms import Norm
+from oar.progress import silent
 from oar.solvers.descent.descent import SEARCHES, DescentSettings, Way, armijo, descend, exact
 
 
-def improved(training, query, limits, settings=None, start=None, on_step=None):
+def improved(training, query, limits, settings=None, start=None, on_step=silent):
     start = np.zeros((training.size + 1, training.dimensions)) if start is None else start
     return descend(objective_of(training, query), limits, start, settings or settings_of(), on_step)
 

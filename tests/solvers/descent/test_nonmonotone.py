@@ -8,11 +8,10 @@ import pytest
 import oar
 from oar.models import LinearSVM
 from oar.signals import Implicit
-from oar.solvers.centroids.spectral import BatchedObjective, minimise
-from oar.solvers.descent.descent import DescentSettings, descend
+from oar.solvers.descent.descent import DescentSettings, SingleRefit, descend
 from oar.solvers.descent.nonmonotone import wandering_search
-from oar.solvers.descent.single_refit import SingleRefit
 from oar.solvers.feasible.sets import FeasibleBalls
+from oar.solvers.query.move_search import BatchedObjective, minimise
 
 
 def svm_problem(seed, norm):

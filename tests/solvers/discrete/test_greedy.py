@@ -10,7 +10,7 @@ from support.lever_problems import CLASSIFIERS, before_of, problem_of, refitted_
 
 import oar
 from oar.models import SoftmaxRegression
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete import greedy as levers_greedy
 from oar.solvers.discrete.greedy import Effort, LeverSearch
 from oar.solvers.discrete.ground import LEAVE, CentroidGround, OpenChanges, applied

@@ -15,7 +15,7 @@ from support.lever_problems import (
 import oar
 from oar.models import GaussianNaiveBayes, Scaled
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete.ground import EMPTY, LEAVE
 
 STEP = 1e-4

@@ -11,7 +11,7 @@ import oar
 from oar.actions.relabel import RelabelLimits
 from oar.models import SoftmaxRegression
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete.soft_labels import best_labels
 
 

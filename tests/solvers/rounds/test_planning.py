@@ -9,8 +9,7 @@ from support.online_problems import BUDGET, four_in_two_rounds, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout
-from oar.solvers.rounds.gradient import RolloutObjective, limits_of
-from oar.solvers.rounds.one_shot import answer
+from oar.solvers.rounds.descent import RolloutObjective, answer, limits_of
 from oar.solvers.rounds.planning import propose_online
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
@@ -126,7 +125,6 @@ def test_what_does_not_apply_is_refused(tuned):
     for verb in (
         oar.individual,
         oar.joint,
-        oar.minimal_budget,
         oar.minimal_coalition,
         oar.break_even,
     ):

@@ -8,12 +8,11 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.study_problems import QUICK, problem
+from support.study_problems import problem
 
 import oar
 from oar.models import Custom, from_equinox
 from oar.plans.fingerprints.behaviour import behaviour
-from oar.studies.work import Work
 
 
 def custom(scale, **settings):
@@ -62,15 +61,14 @@ def box(lowest):
 @pytest.mark.parametrize(
     ("make", "one", "other", "solver", "where"),
     [
-        (custom, 0.01, 1.0, QUICK, "_penalty.closure scale"),
-        (with_constant, "near", "far", QUICK, "_gauge.code"),
-        (equinox, 2, 3, QUICK, "closure leaves.0"),
+        (custom, 0.01, 1.0, None, "_penalty.closure scale"),
+        (with_constant, "near", "far", None, "_gauge.code"),
+        (equinox, 2, 3, None, "closure leaves.0"),
         (box, 1.0, 0.2, oar.solvers.Surrogate(), "estimator.closure lowest"),
     ],
 )
-def test_another_model_of_the_same_name_is_refused(tmp_path, monkeypatch, make, one, other, solver, where):
-    if make is not box:  # to compile these takes longer than to refuse them
-        monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+def test_another_model_of_the_same_name_is_refused(tmp_path, not_asked, make, one, other, solver, where):
+    solver = solver or not_asked  # to compile these takes longer than to refuse them
     path = tmp_path / "study.db"
     first = oar.study(problem(make(one)), store=path, solver=solver).table()
     assert oar.study(problem(make(one)), store=path, solver=solver).table().equals(first)
@@ -170,19 +168,18 @@ def equinox_that_reads():
 
 
 @pytest.mark.parametrize("make", [box_that_reads, custom_that_reads, equinox_that_reads, torch_that_reads])
-def test_a_model_that_reads_something_else_now_is_refused(tmp_path, monkeypatch, make):
-    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+def test_a_model_that_reads_something_else_now_is_refused(tmp_path, monkeypatch, not_asked, make):
     path = tmp_path / "study.db"
     monkeypatch.setenv(READ, "0.9")
-    first = oar.study(problem(make()), store=path).table()
-    assert oar.study(problem(make()), store=path).table().equals(first)
+    first = oar.study(problem(make()), store=path, solver=not_asked).table()
+    assert oar.study(problem(make()), store=path, solver=not_asked).table().equals(first)
     monkeypatch.setenv(READ, "0.2")
     with pytest.raises(
         oar.errors.StorageError, match="the same code as then, but .* it answers otherwise.*environment"
     ):
-        oar.study(problem(make()), store=path)
+        oar.study(problem(make()), store=path, solver=not_asked)
     monkeypatch.setenv(READ, "0.9")
-    assert oar.study(problem(make()), store=path).table().equals(first)
+    assert oar.study(problem(make()), store=path, solver=not_asked).table().equals(first)
 
 
 def test_a_changed_file_that_a_model_reads_is_noticed(tmp_path):
@@ -195,17 +192,16 @@ def test_a_changed_file_that_a_model_reads_is_noticed(tmp_path):
         oar.study(problem(box_that_reads(str(file))), store=path, solver=solver)
 
 
-def asked_about(train, path, **settings):
+def asked_about(train, path, solver, **settings):
     """Study a training function, and return its black box."""
     model = oar.BlackBox(train, **settings)
-    oar.study(problem(model), store=path, solver=oar.solvers.Surrogate())
+    oar.study(problem(model), store=path, solver=solver)
     return model
 
 
 @pytest.mark.parametrize("chance", ["own", "numpy", "seeded"])
-def test_random_training_is_no_other_model(tmp_path, monkeypatch, chance):
+def test_random_training_is_no_other_model(tmp_path, not_asked, chance):
     """By a seed, or by a generator that can be set, probes are the same; otherwise it is said that they are not."""
-    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
 
     def noisy(features, draw):
         return lambda rows: np.clip(np.column_stack([rows[:, 0] * 0 + 0.5, draw(len(rows))]), 0.01, 1)
@@ -224,15 +220,14 @@ def test_random_training_is_no_other_model(tmp_path, monkeypatch, chance):
     for _ in range(3):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            model = asked_about(train, path, randomised=True)
+            model = asked_about(train, path, not_asked, randomised=True)
         said = [str(one.message) for one in told if "nobody can say" in str(one.message)]
         assert bool(said) == (chance == "own") == any("nobody can say" in note for note in model.notes)
         assert model.calls.fits == 2
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 
-def test_a_random_model_whose_first_answers_agree_by_chance_is_not_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+def test_a_random_model_whose_first_answers_agree_by_chance_is_not_refused(tmp_path, not_asked):
     answers = tmp_path / "answers"
 
     def train(features, labels):
@@ -242,13 +237,12 @@ def test_a_random_model_whose_first_answers_agree_by_chance_is_not_refused(tmp_p
         return lambda rows: np.full(len(rows), one)
 
     answers.write_text("")
-    asked_about(train, tmp_path / "study.db", randomised=True)  # yes, yes
+    asked_about(train, tmp_path / "study.db", not_asked, randomised=True)  # yes, yes
     with pytest.warns(UserWarning, match="nobody can say"):
-        asked_about(train, tmp_path / "study.db", randomised=True)  # no, no; and then no, yes
+        asked_about(train, tmp_path / "study.db", not_asked, randomised=True)  # no, no; and then no, yes
 
 
-def test_what_fails_on_few_people_is_probed_on_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+def test_what_fails_on_few_people_is_probed_on_all(tmp_path, monkeypatch, not_asked):
     monkeypatch.setenv(READ, "1.0")
 
     def train(features, labels):
@@ -257,7 +251,7 @@ def test_what_fails_on_few_people_is_probed_on_all(tmp_path, monkeypatch):
         least = float(os.environ[READ])
         return lambda rows: np.where(rows[:, 0] > least, "yes", "no")
 
-    asked_about(train, tmp_path / "study.db", randomised=False)
+    asked_about(train, tmp_path / "study.db", not_asked, randomised=False)
     monkeypatch.setenv(READ, "0.1")
     with pytest.raises(oar.errors.StorageError, match="it answers otherwise"):
-        asked_about(train, tmp_path / "study.db", randomised=False)
+        asked_about(train, tmp_path / "study.db", not_asked, randomised=False)

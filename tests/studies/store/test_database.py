@@ -17,7 +17,6 @@ from oar.plans.fingerprints.behaviour import people_digest
 from oar.studies.cells import Cell
 from oar.studies.store import leases
 from oar.studies.store.database import FORMAT, Store
-from oar.studies.work import Work
 
 CELLS = [Cell("m", "q", 0.1 * number, 1.0, None) for number in range(4)]
 
@@ -123,7 +122,7 @@ def changed_people():
         ({"keep": oar.Keep(changed=0.2)}, {}, "action"),
         ({"query": oar.Query([0.7, 0.81], goal="yes")}, {}, "query '0'"),
         ({"query": oar.Query([0.7, 0.8], goal="no")}, {}, "query '0'"),
-        ({}, {"solver": "paper"}, r"solver \(auto then, paper now\)"),
+        ({}, {"solver": "paper"}, r"solver \(auto.* then, paper.* now\)"),
         ({}, {"models": {"m": oar.SoftmaxRegression(l2=0.2)}}, "model 'm' .*l2=0.1.*l2=0.2"),
     ],
 )
@@ -152,14 +151,13 @@ LABELS = (0.1234561, 0.1234564)
         (oar.SoftmaxRegression(), oar.Query([0.7, 0.8], LABELS[0], probability=0.5), {"probability": 0.5000000001}),
     ],
 )
-def test_goals_that_differ_in_a_late_digit_are_other_goals(path, monkeypatch, model, one, other):
-    monkeypatch.setattr(Work, "_answered", lambda work, cell: {"error": "not asked"})
+def test_goals_that_differ_in_a_late_digit_are_other_goals(path, not_asked, model, one, other):
     everyone = oar.Population(problem().people.features, np.repeat(LABELS, 30))
     first = oar.Problem(everyone, model, one, oar.Perturb(0.5))
-    oar.study(first, store=path)
-    oar.study(replace(first, query=replace(one, goal=one.goal)), store=path)
+    oar.study(first, store=path, solver=not_asked)
+    oar.study(replace(first, query=replace(one, goal=one.goal)), store=path, solver=not_asked)
     with pytest.raises(oar.errors.StorageError, match="fingerprint differs in query '0'"):
-        oar.study(replace(first, query=replace(one, **other)), store=path)
+        oar.study(replace(first, query=replace(one, **other)), store=path, solver=not_asked)
 
 
 def test_more_of_the_same_is_welcome(study, path):

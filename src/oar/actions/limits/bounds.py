@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, choose
+from oar.checks import choose, is_number
+from oar.errors import DataError, OptionError
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST
 from oar.people.tables.schema import Column, Schema

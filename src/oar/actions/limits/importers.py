@@ -7,8 +7,8 @@ from typing import Any
 
 from oar.actions.limits.bounds import bound_of, column_of
 from oar.actions.limits.limit import Limit, Limits
-from oar.checks import is_flag, is_number
-from oar.errors import DataError, OptionError, choose
+from oar.checks import choose, is_flag, is_number
+from oar.errors import DataError, OptionError
 from oar.people.tables.schema import Schema
 from oar.people.wording import shown
 

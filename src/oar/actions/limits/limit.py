@@ -1,4 +1,4 @@
-"""What people can really do to a table's columns: bounds, directions, steps, levels, links, costs; and whose are other.
+"""Limits of a table's columns: bounds, directions, steps, levels, links, costs; for everybody and for single people.
 
     Limits(
         {
@@ -35,8 +35,8 @@ from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
-from oar.checks import is_flag, is_number, is_whole
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import choose, is_flag, is_number, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 @with_near_names
 @dataclass(frozen=True)
 class Limit:
-    """The limits of one column: what may be done to it.
+    """The limits of one column: how it may change.
 
     Attributes:
-        immutable: whether it stays as it is.
+        immutable: whether it never changes.
         lower: the least value; of an ordinal, its lowest level.
         upper: the largest value; of an ordinal, its highest level.
-        direction: "up" or "down", where it may only grow or only fall.
+        direction: "up" or "down", if it may only increase or only decrease.
         step: changes are multiples of this; whole numbers of it for integers.
         levels: of a category, those that may be switched to; None for all.
         cost: what a change by `unit` costs; of a category, what a switch costs.
         unit: a change, in the column's own units; None for a standard deviation.
-        missing: values that stand for a missing one, such as -999: who has one of them keeps it.
+        missing: codes for a missing value, such as -999: people who have one keep it.
     """
 
     immutable: bool = False
@@ -130,19 +130,22 @@ class Limit:
         >>> print(Limit(direction="up", upper=9_000, cost=2, unit=100))
         only up; at most 9000; a change by 100 costs 2
         """
-        levels = None if self.levels is None else ", ".join(str(level) for level in self.levels)
-        costs = (self.cost, self.unit) != (1.0, None)
-        words = (
-            "immutable" if self.immutable else "",
-            "" if self.direction is None else f"only {self.direction}",
-            "" if self.lower is None else f"at least {self.lower}",
-            "" if self.upper is None else f"at most {self.upper}",
-            "" if self.step is None else f"in steps of {self.step:g}",
-            "" if levels is None else f"may become {levels or 'nothing else'}",
-            f"stays where it is {' or '.join(map(str, self.missing))}" if self.missing else "",
-            f"a change{'' if self.unit is None else f' by {self.unit:g}'} costs {self.cost:g}" if costs else "",
-        )
-        return "; ".join(word for word in words if word) or "free"
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        words = ["immutable"] if self.immutable else []
+        words += [text.format(given[name]) for name, text in _IN_WORDS.items() if name in given]
+        if "levels" in given:
+            words.append(f"may become {', '.join(map(str, self.levels)) or 'nothing else'}")
+        if self.missing:
+            words.append(f"stays where it is {' or '.join(map(str, self.missing))}")
+        if self.cost != 1.0 or "unit" in given:
+            words.append(f"a change{f' by {self.unit:g}' if 'unit' in given else ''} costs {self.cost:g}")
+        return "; ".join(words) or "free"
+
+    @property
+    def bounds(self) -> tuple[tuple[str, Any, float], ...]:
+        """The bounds that there are: name, value, and sign, with which more than the value is outside."""
+        both = ("lower", self.lower, -1.0), ("upper", self.upper, 1.0)
+        return tuple(one for one in both if one[1] is not None)
 
     @staticmethod
     def of(value: Any, column: str) -> Limit:
@@ -158,7 +161,7 @@ class Limit:
         raise DataError(f"limits.{column}: must be an oar.Limit(…) or a table of its settings, got {value!r}.")
 
     def within(self, column: Column) -> Limit:
-        """Check this limit against what the column is; return it with bounds as coordinates."""
+        """Check this limit against the column's type; return it with bounds as coordinates."""
         where = f"limits.{column.name}"
         for name, kinds in _FOR.items():
             if getattr(self, name) is not None and column.kind not in kinds:
@@ -181,6 +184,12 @@ class Limit:
 
 FREE = Limit()
 """What may be done to a column of which nothing is said."""
+_IN_WORDS = {
+    "direction": "only {}",
+    "lower": "at least {}",
+    "upper": "at most {}",
+    "step": "in steps of {:g}",
+}
 _FOR = {
     "lower": ("number", "integer", "ordinal"),
     "upper": ("number", "integer", "ordinal"),
@@ -195,16 +204,17 @@ _FOR = {
 @with_near_names
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a table: what everybody may do, and what some may do otherwise.
+    """The limits of a table: those of everybody, and those of single people.
 
     Attributes:
         columns: a `Limit` for each column that has one; others may move freely.
         links: linear links between columns, such as "word_unique <= word_count" or "change(age) >= change(education)".
-        own: people's own limits, by their index: limits of columns, in place of everybody's. Text stands for an index
-            that reads so ("17" for 17), because a TOML file has no other keys.
+        own: limits of single people, by their index: limits of columns, in place of everybody's. Text also matches an
+            index of the same text ("17" for 17), because all keys of a TOML file are text.
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
-        plausible: how near others must be after a move: a share of the people, or `Plausible(…)`; None for anywhere.
-        as_observed: columns whose limits were read off the data (`Limits.observed`): a query outside of these is not
+        plausible: how close other people must be after a move: a share of the people, or `Plausible(…)`; None for no
+            limit.
+        as_observed: columns whose limits were observed in the data (`Limits.observed`): a query outside these is not
             refused.
     """
 
@@ -280,7 +290,7 @@ class Limits:
         return tuple(map(parse_rule, self.rules))
 
     def coded(self, encoding: Encoding, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which values (n, columns) of a table stand for a missing one."""
+        """Return which values (n, columns) of a table are codes for a missing value."""
         found = np.zeros((len(rows), len(encoding.schema)), dtype=bool)
         for name, limit in self.columns.items():
             if limit.missing:
@@ -289,7 +299,7 @@ class Limits:
         return found
 
     def ruled(self, schema: Schema) -> tuple[EncodedRule, ...]:
-        """Return the rules as a table's coordinates know them."""
+        """Return the rules in terms of a table's coordinates."""
         return tuple(rule.within(schema) for rule in self.parsed_rules)
 
     def check(self, schema: Schema) -> Limits:
@@ -336,11 +346,9 @@ class Limits:
                             f"own.{person}.{name} {setting}: is the same for everybody; set it in limits, or give "
                             f"{person!r} a budget of its own."
                         )
-                for setting, sign in (("lower", -1.0), ("upper", 1.0)):
-                    bound = getattr(limit, setting)
-                    if bound is not None:
-                        here = sign * bound, person
-                        tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
+                for setting, bound, sign in limit.bounds:
+                    here = sign * bound, person
+                    tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
         possible = PossibleValues(schema)
         for (name, setting), (bound, person) in tightest.items():
             sign = -1.0 if setting == "lower" else 1.0
@@ -351,12 +359,12 @@ class Limits:
                     raise OptionError(f"limits: {text!r} and {link.text!r} contradict each other; change one of them.")
 
     def naming(self, index: Any, size: int) -> Limits:
-        """Return these limits with own ones by the values of the people's index; None stands for their positions.
+        """Return these limits with those of single people by values of the index; None stands for positions.
 
-        Keys of a TOML file are text: one that is in no index is taken for the only person whose index reads so.
+        Keys of a TOML file are text: one that is in no index matches the only person whose index has that text.
 
         Raises:
-            DataError: where a name is nobody's, or several people's.
+            DataError: where a name matches nobody, or several people.
         """
         if not self.own:
             return self
@@ -382,16 +390,11 @@ class Limits:
                 self._check_rules_links(rule, schema)
                 continue
             name = rule.consequence.name
-            limit = self.columns.get(name)
+            limit = self.columns.get(name, FREE)
             ways = [way[0] for way in ruled.ways if isinstance(way[0], Range) and way[0].name == name]
             ways = ways[: 2 if rule.consequence.operator == "!=" and ways[0].levels is None else 1]
-            if limit is None:
-                continue
-            for setting, bound, out in (
-                ("lower", limit.lower, lambda way, bound: way.high < bound),
-                ("upper", limit.upper, lambda way, bound: way.low > bound),
-            ):
-                if bound is not None and all(out(way, bound) for way in ways):
+            for setting, bound, sign in limit.bounds:
+                if all(way.low > bound if sign > 0 else way.high < bound for way in ways):
                     text = f"{name} {setting} = {said(schema[name], bound)}"
                     raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
 
@@ -406,13 +409,11 @@ class Limits:
 
     def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
         """Return the columns' bounds as statements factors · values + constant ≤ 0."""
-        found = []
-        for name, limit in self.columns.items():
-            if limit.lower is not None:
-                found.append((f"{name} lower = {said(schema[name], limit.lower)}", {name: -1.0}, float(limit.lower)))
-            if limit.upper is not None:
-                found.append((f"{name} upper = {said(schema[name], limit.upper)}", {name: 1.0}, -float(limit.upper)))
-        return found
+        return [
+            (f"{name} {setting} = {said(schema[name], bound)}", {name: sign}, -sign * float(bound))
+            for name, limit in self.columns.items()
+            for setting, bound, sign in limit.bounds
+        ]
 
     def _check_pairs(self, schema: Schema) -> None:
         """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
@@ -436,31 +437,29 @@ class Limits:
             if column.kind == "category" or name in self.as_observed:
                 continue
             value = float(row[encoding.places[name].start])
-            for bound, word, outside in (
-                (limit.lower, "at least", limit.lower is not None and value < limit.lower),
-                (limit.upper, "at most", limit.upper is not None and value > limit.upper),
-            ):
-                if outside:
+            for _, bound, sign in limit.bounds:
+                if sign * value > sign * bound:
                     raise DataError(
-                        f"query features: {name!r} must be {word} {said(column, bound)}, as its limits say, got "
+                        f"query features: {name!r} must be at {'most' if sign > 0 else 'least'} "
+                        f"{said(column, bound)}, as its limits say, got "
                         f"{said(column, value)}; correct the query, or widen the limits."
                     )
 
     @staticmethod
     def observed(people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None) -> Limits:
-        """Return limits read off the data: nobody is sent where nobody is.
+        """Return the limits observed in the data: nobody moves to values that nobody has.
 
-        Numbers stay where an appreciable share of the people is: a bound has 0.5 % of them (at least five, of fifty or
-        more) at it or just beyond it. Whole numbers stay whole, and counts do not become negative. Codes for a missing
-        value, such as -999, are in no range, and who has one keeps it. Row numbers, dates written as whole numbers and
-        columns called age, sex, gender, race and the like are immutable. Where values outside the range make most of a
-        standard deviation, a change by the standard deviation within it costs 1. Who is outside the range may stay, and
-        not go further out.
+        Numbers stay in the range of an appreciable share of the people: a bound has 0.5 % of them (at least five, of
+        fifty or more) at it or just beyond it. Integers stay integers, and counts do not become negative. Codes for a
+        missing value, such as -999, belong to no range, and people who have one keep it. Row numbers, dates written as
+        whole numbers and columns called age, sex, gender, race and the like are immutable. Where values outside the
+        range account for most of a standard deviation, a change by the standard deviation within it costs 1. People
+        outside the range may stay, and may not move further out.
 
         Args:
             people: people of a table, or a DataFrame of features.
-            limits: your own, whose columns are in place of the observed ones, with all else that they say.
-            schema: what the columns of a DataFrame are; None to infer it.
+            limits: your own limits; their columns replace the observed ones.
+            schema: the types of the columns of a DataFrame; None to infer them.
         """
         from oar.actions.limits.observed import observed
 

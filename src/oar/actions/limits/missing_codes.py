@@ -19,8 +19,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.tolerances import FEW_PEOPLE
+
 Array = NDArray[np.float64]
-FEW = 5  # people: a code that fewer have is named with its like, so that it does not tell what they have
 AFAR = 2.0  # times the range of the others
 COMMON = 0.001  # of the people
 MORE = 5  # times as many as have any value nearby
@@ -58,7 +59,7 @@ def _above(distinct: Array, counts: NDArray[np.intp], size: int, negative: bool)
     found, held = distinct[first:], counts[first:]
     if not len(found):
         return []
-    told = {float(code) for code, count in zip(found, held, strict=True) if count >= FEW}
+    told = {float(code) for code, count in zip(found, held, strict=True) if count >= FEW_PEOPLE}
     rare = {float(code) for code in found} - told
     # A code that few people have is named with all of its like, so that it is not theirs.
     like = {float(code) for one in rare for code in _alike(one) if code >= found[0]}

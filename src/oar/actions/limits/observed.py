@@ -11,7 +11,7 @@
 | by their names: what has happened (times late, bankruptcies …) | immutable |
 | boolean, ordinal, category | nothing: they move among the values that they have |
 
-**The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least `FEW`
+**The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least five
 where there are ten times as many, at it or beyond it by no more than a usual difference: that of the middle half,
 as a standard deviation of normal values. Where people are as dense as in a normal or exponential tail it leaves
 some 0.5 % aside at either end. Of a tail that goes on for orders of magnitude it has the beginning: two in a hundred
@@ -47,10 +47,10 @@ from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
 from oar.people.tables.schema import Column, Schema, toml_key, toml_value
 from oar.people.wording import counted
+from oar.tolerances import FEW_PEOPLE
 
 Array = NDArray[np.float64]
 TAIL = 0.005  # share of the people that is appreciable
-FEW = 5  # people, or a bound would be one person's value
 HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
 # missing (values that stand for a missing one) may be added.
@@ -251,7 +251,7 @@ def _what(column: Column, least: float, most: float) -> str:
 def _range(values: Array, whole: bool) -> tuple[float, float]:
     """Return the bounds within which people are as dense as somewhere to be sent to should be."""
     size, ordered = len(values), np.sort(values)
-    share = max(1, min(max(FEW, math.ceil(TAIL * size)), size // 10))
+    share = max(1, min(max(FEW_PEOPLE, math.ceil(TAIL * size)), size // 10))
     reach = max(usual_difference(ordered), float(whole))
     low, high = sorted((-_outermost(-ordered[::-1], reach, share), _outermost(ordered, reach, share)))
     step = bound_step(ordered, whole)

@@ -1,4 +1,4 @@
-"""Staying where people are: after a move, others must be about as near as they are to people who exist.
+"""Plausible moves: after a move, other people must be about as near as they usually are to each other.
 
 The distance between two people is the root of the sum of the squares of what each column's difference would cost:
 Euclidean in cost, whatever norm budgets have, so that it means the same for every action. A place is plausible if its
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number, is_whole
-from oar.errors import DataError, choose, with_near_names
+from oar.checks import choose, is_number, is_whole, with_near_names
+from oar.errors import DataError
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

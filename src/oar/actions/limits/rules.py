@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, choose
+from oar.checks import choose, is_number
+from oar.errors import DataError, OptionError
 from oar.people.labels import plain
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column, Schema
@@ -276,7 +276,7 @@ def _syntax(part: str, text: str) -> tuple[ast.expr, dict[str, str]]:
 def _is_of_one_column(node: ast.expr) -> bool:
     """Report whether a consequence is a boolean's name, or one column and one value; everything else is a link."""
     match node:
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Compare() as inner):
             return _is_of_one_column(inner)
         case ast.Name():
             return True

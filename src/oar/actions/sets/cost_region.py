@@ -79,6 +79,15 @@ class CostRegion:
         """The feasible set if rules are looked after elsewhere."""
         return self.region if self.ruled is None else self.ruled.region
 
+    def with_budgets(self, radii: Array) -> CostRegion:
+        """Return the same with other budgets, before rules narrow it."""
+        region = replace(self.unruled, radii=radii)
+        return (
+            replace(self, region=region)
+            if self.ruled is None
+            else replace(self, ruled=replace(self.ruled, region=region))
+        )
+
     def plausible(self, moves: Array, some: Rows) -> NDArray[np.bool_]:
         """Report for which of some people moves (m, r), in cost, end where others are."""
         if self.where is None:
@@ -265,13 +274,12 @@ def on_bounds(limits: Limits, encoding: Encoding, before: Array, moves: Array) -
             continue
         at = encoding.places[name].start
         stood = before[:, at]
-        for bound, side in ((limit.lower, 1.0), (limit.upper, -1.0)):
-            if bound is not None:
-                beyond = side * (bound - stood - moves[:, at])
-                # Who goes further has a limit of its own.
-                past = (beyond > 0) & (beyond <= ROUNDED * (abs(bound) + np.abs(stood) + np.abs(moves[:, at])))
-                snapped = past & (side * (stood - bound) >= 0) & (moves[:, at] != 0)
-                moves[:, at] = np.where(snapped, bound - stood, moves[:, at])
+        for _, bound, sign in limit.bounds:
+            beyond = -sign * (bound - stood - moves[:, at])
+            # Who goes further has a limit of its own.
+            past = (beyond > 0) & (beyond <= ROUNDED * (abs(bound) + np.abs(stood) + np.abs(moves[:, at])))
+            snapped = past & (-sign * (stood - bound) >= 0) & (moves[:, at] != 0)
+            moves[:, at] = np.where(snapped, bound - stood, moves[:, at])
     return moves
 
 

@@ -1,4 +1,4 @@
-"""The p-balls that bound a move: lengths, projections, and linear and distance maximisers.
+"""The p-balls that bound a move: lengths, projections, linear and distance maximisers, and everybody's radius.
 
 Everything works on the last axis and broadcasts a radius over the others. `p` is 1, 2 or ∞.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oar.checks import is_number
 from oar.errors import OptionError
+from oar.people.tables.arrays import read_only
 
 Array = NDArray[np.float64]
 
@@ -119,6 +120,43 @@ class Norm:
         if self.p == np.inf:
             return euclidean(np.maximum(np.abs(offset) - np.asarray(radius)[..., None], 0.0))
         return euclidean(offset - self.project(offset, radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """A resolved action: the norm, the budget of one or of each, and who takes part (None: all)."""
+
+    norm: Norm
+    budget: float | NDArray[np.float64]
+    mask: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        """Keep whoever reads budgets and participation from writing to them."""
+        for name in ("budget", "mask"):
+            if isinstance(getattr(self, name), np.ndarray):
+                object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    @property
+    def single(self) -> bool:
+        """Whether all have the same budget."""
+        return isinstance(self.budget, float)
+
+    @property
+    def same_for_everyone(self) -> bool:
+        """Whether everyone takes part, with the same budget."""
+        return self.single and self.mask is None
+
+    def of(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the radius of each of some consecutive people: ε_i, or 0 for those who stay out."""
+        if isinstance(self.budget, float):
+            radii = np.full(stop - start, self.budget)
+        else:
+            radii = self.budget[start:stop]
+        return radii if self.mask is None else np.where(self.mask[start:stop], radii, 0.0)
+
+    def everyones(self, size: int) -> NDArray[np.float64]:
+        """Return the radius of every person, 0 for those who stay out."""
+        return self.of(0, size)
 
 
 def euclidean(vectors: Array) -> Array:

@@ -1,4 +1,7 @@
-"""`oar audit`: what becomes of a card, or of moves, by a refit on somebody's own copy of the data."""
+"""`oar audit`: what becomes of a card, or of moves, by a refit on somebody's own copy of the data.
+
+The terms of a card become limits that an audit can check.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oar.cli import options as given
-from oar.cli.exits import clear_endings
-from oar.cli.inputs.card_limits import BUDGET, TERMS, limits_of
 from oar.cli.inputs.people import Layout, check_data
-from oar.cli.inputs.problem import ProblemArguments
-from oar.cli.stages import stages
-from oar.cli.tables import output, tell_written, write_text
+from oar.cli.inputs.problem import NO_LIMITS, ProblemArguments
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, output, stages, tell_written, write_text
 from oar.errors import OptionError
 
 if TYPE_CHECKING:
+    from oar.actions.limits.limit import Limit, Limits
     from oar.plans import Audit, Card, Plan
+    from oar.plans.cards.table.terms import ColumnTerms
     from oar.problem import Problem
 
 Audited = Annotated[
-    Path,
-    typer.Argument(metavar="PLAN", help="The folder of a plan, or its card, plan.json.", show_default=False),
+    Path, typer.Argument(metavar="PLAN", help="The folder of a plan, or its card, plan.json.", show_default=False)
 ]
 People = Annotated[
     Path | None,
@@ -33,11 +35,15 @@ People = Annotated[
     ),
 ]
 Moves = Annotated[
-    Path | None,
-    typer.Option(help="A file of moves, as moves.csv, to be made in place of answers to the card.", show_default=False),
+    Path | None, option(help="A file of moves, such as moves.csv, to be made in place of responses to the card.")
 ]
 NOTHING_SAID = ProblemArguments(None, Layout())
-Out = Annotated[Path | None, typer.Option(help="JSON file to write what was found to.", show_default=False)]
+Out = Annotated[Path | None, option(help="JSON file for the findings.")]
+TERMS = (
+    "Limits: moves were checked against the card's own terms (columns, bounds, directions, steps, costs, links and "
+    "rules). People's own limits and plausible places are not on a card: give the plan's --limits to check them."
+)
+BUDGET = "Limits: only the budget was checked, because a card of plain numbers has no other terms."
 
 
 @given.asks_of_card
@@ -49,32 +55,33 @@ def audit(
     out: Out = None,
     force: given.Force = False,
 ) -> None:
-    """Check a plan's folder, have its moves made and its card answered, refit from scratch, and tell what comes of it.
+    """Check a plan's folder, make its moves and the responses to its card, refit from scratch, and report the outcome.
 
-    A folder says itself what was asked. Of a card alone, plan.json, model, norm and budget are known, and so is the
-    goal where it is one prediction; any other goal is said again as it was for the plan, and --moves are made in place
-    of answers. Exit code 0 means that it was audited, whatever was found; it is 1 for bad input, for files that are
-    not as they were delivered, and for a folder's plan on other data than its own.
+    A folder contains its own problem. A card alone, plan.json, contains model, norm and budget, and the goal if it is
+    a single prediction; repeat any other goal as for the plan. --moves replaces the responses. Exit code 0 means that
+    the audit was done, whatever it found; it is 1 for bad input, for files that are not as they were delivered, and
+    for a folder's plan on other data than its own.
     """
+    submitted = [] if moves is None else [moves]
     if os.path.isdir(card):
-        _audit_folder(card, data, out, force, asked == NOTHING_SAID and moves is None)
+        _audit_folder(card, data, out, force, asked == NOTHING_SAID and not submitted)
         return
     with clear_endings(), stages() as stage:
         from oar.plans import Card
         from oar.plans.cards.publish_table import without_answer
         from oar.referee import audit as audited
-        from oar.report.files.replacing import check_settled
+        from oar.report.files.output_folder import check_settled
         from oar.report.plan.answer import unable_words
 
         files = output(out, force, endings=())
         check_data(data, "")
         stage("reading")
         check_settled(card.parent)
-        differs = _differs(card, moves)
+        differs = _differs(card, submitted)
         loaded = Card.load(card)
         asked = _of_card(replace(asked, data=data), loaded)
         problem = _problem(asked, loaded)
-        plan = _acted(problem, loaded, moves, asked.layout)
+        plan = _acted(problem, loaded, submitted, asked.layout)
         stage("refitting")
         found = audited(plan)
         for path in files:
@@ -83,9 +90,9 @@ def audit(
     if asked.limits is None:
         typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
     unable = int(without_answer(problem).sum())
-    if moves is None and unable:
+    if unable and not submitted:
         typer.echo(f"\n{unable_words(unable)}.")
-    if loaded.participants == "selected" and moves is None:
+    if loaded.participants == "selected" and not submitted:
         typer.echo(f"\n{_answered(problem)}")
     _end(files, differs)
 
@@ -101,7 +108,7 @@ def _audit_folder(folder: Path, data: Path | None, out: Path | None, force: bool
     """Audit a plan by its folder alone."""
     with clear_endings(), stages() as stage:
         from oar.cli.commands.audit_folder import audited_folder
-        from oar.report.files.json import json_text
+        from oar.report.files.text_formats import json_text
         from oar.report.plan.facts import FORMAT, VERSION
 
         files = output(out, force, endings=())
@@ -125,11 +132,11 @@ def _end(files: tuple[Path, ...], differs: tuple[str, ...]) -> None:
         raise SystemExit(1)
 
 
-def _differs(card: Path, moves: Path | None) -> tuple[str, ...]:
+def _differs(card: Path, moves: list[Path]) -> tuple[str, ...]:
     """Return what differs of the files that are used, where a manifest lies beside them."""
     from oar.report.files.manifest import MANIFEST, check
 
-    used = [card, *([moves] if moves is not None and moves.parent.absolute() == card.parent.absolute() else [])]
+    used = [card, *(path for path in moves if path.parent.absolute() == card.parent.absolute())]
     if not os.path.isfile(card.parent / MANIFEST):
         return ()
     return check(card.parent, tuple(path.name for path in used)).told
@@ -193,7 +200,7 @@ def _answered(problem: Problem) -> str:
     )
 
 
-def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> Plan:
+def _acted(problem: Problem, card: Card, moves: list[Path], layout: Layout) -> Plan:
     """Return everyone's answer to the card, or the moves of a file."""
     import numpy as np
 
@@ -202,10 +209,10 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
     from oar.plans.moves.submitted import plan_from
     from oar.plans.plan import MemberPlan
 
-    if moves is not None:
-        parquet = moves.suffix.lower() in (".parquet", ".pq")
+    for path in moves:
+        parquet = path.suffix.lower() in (".parquet", ".pq")
         layout = Layout() if parquet else Layout(layout.written)
-        made = layout.read(moves, COLUMNS)
+        made = layout.read(path, COLUMNS)
         return plan_from(problem, made if parquet else made.map(restored))
     people = problem.people
     stay = MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
@@ -213,7 +220,7 @@ def _acted(problem: Problem, card: Card, moves: Path | None, layout: Layout) -> 
 
 
 def _save(found: Audit, card: Card, asked: ProblemArguments, problem: Problem, out: Path) -> None:
-    from oar.report.files.json import json_text
+    from oar.report.files.text_formats import json_text
     from oar.report.plan.answer import told
     from oar.report.plan.facts import FORMAT, VERSION
     from oar.report.plan.publishable import names_of, participants, publishable, rounding_words
@@ -231,3 +238,51 @@ def _save(found: Audit, card: Card, asked: ProblemArguments, problem: Problem, o
     }
     content = publishable(content, people.size, names_of(people)) | {"rounding": rounding_words(people.size)}
     write_text(out, json_text(content))
+
+
+def limits_of(card: Card, file: Path | None = None) -> Limits | None:
+    """Return a card's terms as limits, a file's columns being in place of the card's; None lifts all but the budget.
+
+    A card of plain numbers has no terms. Bounds of a card are about those who answer it, not about who asks.
+    """
+    from oar.actions.limits.limit import Limits
+
+    if file == NO_LIMITS:
+        return None
+    said = None if file is None else Limits.load(file)
+    if card.table is None:
+        return said
+    columns = {each.column.name: _limit(each) for each in card.table.columns}
+    if said is not None:
+        rest = {name: limit for name, limit in columns.items() if name not in said.columns}
+        return replace(said, columns={**rest, **said.columns}, as_observed=tuple(rest))
+    links, rules = (tuple(dict.fromkeys(one.text for one in says)) for says in (card.table.links, card.table.rules))
+    return Limits(columns, links=links, rules=rules, as_observed=tuple(columns))
+
+
+def _limit(terms: ColumnTerms) -> Limit:
+    from oar.actions.limits.limit import Limit
+
+    column = terms.column
+    if not terms.movable:
+        return Limit(immutable=True)
+    if column.kind == "category":
+        if terms.pooled and len(terms.choices) == len(column.levels) - 1:  # what is not named is not forbidden
+            return Limit(cost=terms.cost)
+        return Limit(levels=tuple(column.levels[place] for place in terms.choices), cost=terms.cost)
+    if column.kind == "boolean":
+        return Limit(direction=terms.direction, cost=terms.cost)
+    lower, upper = (_bound(terms, bound) for bound in (terms.lower, terms.upper))
+    step = terms.step or None if column.kind != "ordinal" else None  # of an ordinal it is a level anyway
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper, "direction": terms.direction, "step": step}
+    bounds["missing"] = terms.missing or None
+    if terms.per_spread is not None:  # the card's own cost is rounded up, and whoever has the data knows better
+        return Limit(**bounds, cost=terms.per_spread)
+    return Limit(**bounds, cost=terms.cost, unit=1.0)
+
+
+def _bound(terms: ColumnTerms, bound: float | None) -> Any:
+    """Return a bound as its column has it: of an ordinal the level, which a card has by its rank."""
+    if bound is None or terms.column.kind == "number":
+        return bound
+    return terms.column.levels[round(bound)] if terms.column.kind == "ordinal" else round(bound)

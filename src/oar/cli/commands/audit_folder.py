@@ -9,15 +9,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.cli.inputs.asked_again import asked_from_json
-from oar.cli.inputs.problem import ProblemArguments
+from oar.cli.inputs.problem import ProblemArguments, asked_from_json
 from oar.errors import NumericsError, OARError, OptionError, StorageError
 
 if TYPE_CHECKING:
-    from oar.cli.stages import Stage
+    from oar.cli.terminal import Stage
     from oar.plans import Audit, Plan
     from oar.problem import Problem
-    from oar.questions.effects.collateral import Collateral
+    from oar.questions.collateral import Collateral
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class FolderAudit:
 
     Attributes:
         plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
-        problem: what was asked. asked: goal and budget, in words. moves, card: audits; None where there is none.
+        problem: the problem. asked: goal and budget, in words. moves, card: audits; None where there is none.
         others, answered: what the moves do to others, and what answers to the card do.
     """
 
@@ -50,21 +49,19 @@ class FolderAudit:
         files = "NOT as delivered: " + "; ".join(self.differs) if self.differs else "as they were delivered"
         rows = [("plan id", self.plan or "none, without a manifest"), ("files", files), ("data", data), *self.asked]
         parts = [lined_up(rows), "", "The moves of moves.csv:", f"{self.moves}"]
-        if self.others is not None:
-            parts.append(lined_up(_effects(self.others)))
+        parts += [lined_up(rows) for rows in [_effects(self.others)] if rows]
         if self.card is not None:
             unable = int(without_answer(self.problem).sum())
             gaps = f", who can ({unable_words(unable)})" if unable else ""
             parts += ["", f"If everyone who takes part answers the card, plan.json{gaps}:", f"{self.card}"]
-        if self.answered is not None:
-            parts.append(lined_up(_effects(self.answered)))
+        parts += [lined_up(rows) for rows in [_effects(self.answered)] if rows]
         return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return it for programs, with numbers as they may be published."""
-        from oar.plans.explain.effort import FEW
         from oar.report.plan.answer import told
         from oar.report.plan.publishable import names_of, participants, publishable, rounding_words
+        from oar.tolerances import FEW_PEOPLE
 
         def outcome(found: Audit | None) -> Any:
             return None if found is None else {each.name: told(getattr(found, each.name)) for each in fields(found)}
@@ -74,8 +71,8 @@ class FolderAudit:
             "asked": {**dict(self.asked), "people": people.size, "participants": participants(self.problem)},
             "outcome": outcome(self.moves),
             "card": outcome(self.card),
-            "others": None if self.others is None else dict(_effects(self.others, FEW)),
-            "others_of_card": None if self.answered is None else dict(_effects(self.answered, FEW)),
+            "others": dict(_effects(self.others, FEW_PEOPLE)) or None,
+            "others_of_card": dict(_effects(self.answered, FEW_PEOPLE)) or None,
             "rounding": rounding_words(people.size),
         }
         whole = {"plan": self.plan, "differs": list(self.differs), "same_data": self.same_data}
@@ -86,7 +83,7 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit
     """Check a plan's files, then its moves and its card, with nothing said again."""
     from oar.referee import audit
     from oar.report.files.manifest import check, keyed, read_private
-    from oar.report.files.replacing import check_settled
+    from oar.report.files.output_folder import check_settled
     from oar.report.plan.deliver import CARD
 
     stage("reading")
@@ -175,11 +172,13 @@ def _others(plan: Plan, found: Audit) -> Collateral | None:
         return None
 
 
-def _effects(others: Collateral, fewest: int = 0) -> list[tuple[str, str]]:
-    """Return what happens to people who do not ask, but of fewer than that, and how right the model is."""
-    from oar.report.organiser.effects import scores_told
-    from oar.report.plan.command_words import in_command_words
+def _effects(others: Collateral | None, fewest: int = 0) -> list[tuple[str, str]]:
+    """Return what happens to people who do not ask, but of fewer than that, and how right the model is, if known."""
+    from oar.report.organiser_effects import scores_told
+    from oar.report.plan.answer import in_command_words
 
+    if others is None:
+        return []
     own, everyone = (others.own_before, others.own_after), others.everyone._asdict()
     if any(0 < some.people < fewest for some in (others.actors, others.bystanders)):
         everyone["score_before"] = None  # what everyone's is less that of all but few would tell theirs

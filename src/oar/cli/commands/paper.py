@@ -9,13 +9,17 @@ from typing import Annotated
 
 import typer
 
-from oar.cli.exits import clear_endings, progress_bar
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, progress_bar
+
+Out = Annotated[Path, option(help="Output folder; made if it does not exist.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    out: Out,
     quick: Annotated[bool, typer.Option("--quick", help="Coarse grids, in seconds; every output says so.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
+    seed: Seed = 0,
     extended: Annotated[
         bool, typer.Option("--extended", help="Also Figure 2 for every other model (needs JAX; takes minutes).")
     ] = False,
@@ -41,20 +45,18 @@ def reproduce(
 
 
 def embed_mnist(
-    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    out: Out,
     folder: Annotated[
         Path | None,
-        typer.Option(
+        option(
             help="Folder with MNIST's four idx files, zipped or not.  [default: mnist in the folder that OAR_DATA "
-            "names, else the user's cache, else a download]",
-            show_default=False,
+            "names, else the user's cache, else a download]"
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="How long to train; the paper's number is the default.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and noise.")] = 0,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="File to save to and to go on from.  [default: checkpoint.npz in --out]", show_default=False),
+        Path | None, option(help="File to save to and to resume from.  [default: checkpoint.npz in --out]")
     ] = None,
 ) -> None:
     """Train the paper's autoencoder and embed MNIST with it (needs JAX; about twenty minutes on two idle cores).
@@ -79,16 +81,15 @@ def embed_mnist(
 
 
 def outside(
-    out: Annotated[Path, typer.Option(help="Folder to write to; made if it is not there.", show_default=False)],
+    out: Out,
     quick: Annotated[bool, typer.Option("--quick", help="Few people and trainings; every output says so.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
+    seed: Seed = 0,
     refits: Annotated[int, typer.Option(min=2, help="True trainings that a search may use.")] = 40,
     adult: Annotated[
-        Path | None,
-        typer.Option(help="Folder with UCI's Adult files; left out of the study unless given.", show_default=False),
+        Path | None, option(help="Folder with UCI's Adult files; left out of the study unless given.")
     ] = None,
 ) -> None:
-    """Measure what is left of a collective's power where the operator's model is seen from outside alone.
+    """Measure how much of a collective's power remains if the operator's model is a black box.
 
     Plans for logistic regression, an MLP, nearest neighbours, a random forest and XGBoost, by whoever knows the model,
     by surrogates and by searching with true trainings, are all judged by the model's own training. Writes outside

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oar.cli import options as given
-from oar.cli.exits import clear_endings
-from oar.cli.inputs.asked_again import asked_to_json
 from oar.cli.inputs.people import check_data
-from oar.cli.inputs.problem import ProblemArguments
-from oar.cli.stages import Stage, stages
+from oar.cli.inputs.problem import ProblemArguments, asked_to_json
+from oar.cli.options import option
+from oar.cli.terminal import Stage, clear_endings, stages
 from oar.errors import NumericsError
 
 if TYPE_CHECKING:
@@ -28,20 +27,14 @@ if TYPE_CHECKING:
 FOLDER = Path("oar-plan")
 DRAWS = 20  # refits in which some do nothing
 MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Folder to write to; made if it is not there.  [default: oar-plan]", show_default=False),
-]
+Out = Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-plan]")]
 HeldOut = Annotated[
     Path | None,
-    typer.Option(help="A file of people who are not trained on, laid out as DATA: how right is the model about them?"),
+    typer.Option(help="A file of held-out people, with the columns of DATA, on whom the model's accuracy is measured."),
 ]
 Whom = Annotated[
     str,
-    typer.Option(
-        help="What members are told of who asks, on their page; nothing is said of that unless you say it here.",
-        show_default=False,
-    ),
+    option(help="How the members' page describes the query subject; by default it does not."),
 ]
 
 
@@ -54,17 +47,17 @@ def plan(
     whom: Whom = "",
     force: given.Force = False,
 ) -> None:
-    """Plan who should change what so that the retrained model decides otherwise about one person, and audit it.
+    """Plan who should change what so that the retrained model predicts the goal for the query, and audit it.
 
-    Writes plan.json (the card that members answer; nobody's data), moves.csv and moves.parquet (every change, in raw
+    Writes plan.json (the card for members; nobody's data), moves.csv and moves.parquet (every change, in raw
     units), audit.json, report.html for the organiser, member.html for members, private.json for the auditor, and
-    manifest.json, by which all of them are checked. They appear together when all is done; a plan that was in the
-    folder before is replaced, and other files there are not touched, unless with --force where they have these names.
+    manifest.json, against which all of them are checked. They appear together when all is done. An earlier plan in
+    the folder is replaced. Other files there are not touched, except files of these names with --force.
     """
     with clear_endings(), stages() as stage:
         check_data(asked.data, asked.example)
         folder = out or FOLDER
-        from oar.report.files.outputs import staged
+        from oar.report.files.output_folder import staged
         from oar.report.plan.deliver import FILES, REPORT, check_folder, write_all
 
         earlier = check_folder(folder, force)
@@ -106,7 +99,7 @@ def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: 
     facts = facts_of(
         result,
         origin=origin,
-        groups=groups or None,
+        groups=groups,
         power=power,
         collateral=_collateral(result, others, groups[group].values if group else None),
         card=published.facts,
@@ -190,32 +183,32 @@ def _power(result: Result, seed: int) -> Any:
 
 def _effects(facts: Any) -> list[tuple[str, str]]:
     """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
-    from oar.plans.explain.effort import FEW
-    from oar.report.organiser.effects import card_effects, held_out_told, scores_told, standing
+    from oar.pictures.rows import known_rows
+    from oar.report.organiser_effects import card_effects, held_out_told, scores_told, standing
+    from oar.tolerances import FEW_PEOPLE
 
     found, card = facts["collateral"], card_effects(facts)
     if found is None:
         return []
     who = [("what it does to members", found["actors"]), ("to people who do nothing", found["bystanders"])]
     who += [(f"to {found['grouped_by']} = {row['group']}", row) for row in found["everyone_by_group"] or ()]
-    predicted = found["prediction"] or "the goal"
-    goal = f"the prediction {predicted}" if found["prediction"] else predicted
-    ways = ("lose", "gain") if found["prediction"] is not None else ("go away from", "come nearer to")
+    predicted, goal, ways = "the goal", "the goal", ("go away from", "come nearer to")
+    if found["prediction"]:
+        predicted, goal, ways = found["prediction"], f"the prediction {found['prediction']}", ("lose", "gain")
     rows = []
     for name, row in who:
         people, away, towards, rate, right = standing(row, found["score"])
         if row["people"] and row["away"] is None:
-            rows.append((name, f"of {people} nothing is told, for it would tell of fewer than {FEW} people"))
+            rows.append((name, f"of {people} nothing is told, for it would tell of fewer than {FEW_PEOPLE} people"))
         elif row["people"]:
             said = f"of {people}, {away} {ways[0]} {goal} and {towards} {ways[1]} it"
             right = "" if row["score_before"] is None else f"; {found['score']} about them: {right}"
             rows.append((name, f"{said}; predicted {predicted}: {rate}{right}"))
     rows.append((found["score"], scores_told(found["score"], found["own"], found["everyone"])))
-    if found["held_out"] is not None:
-        rows.append((f"{found['score']}, held out", held_out_told(found)))
-    if card is not None:
-        rows.append(("if the card is answered", card))
-    return rows
+    return rows + known_rows(
+        (f"{found['score']}, held out", lambda _: held_out_told(found), found["held_out"]),
+        ("if the card is answered", str, card),
+    )
 
 
 def _robustness(result: Result, published: PublishedCard, seed: int) -> Any:
@@ -235,16 +228,16 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     from oar.people.wording import lined_up
     from oar.pictures.numbers import loss, number, percent
     from oar.pictures.rows import known_rows
-    from oar.report.organiser.outcome import CUT, SEARCHED
-    from oar.report.organiser.page import as_percent
+    from oar.report.organiser_page import CUT, SEARCHED, as_percent
     from oar.report.plan.answer import in_words
 
     found, least, asked = facts["outcome"], facts["least"], facts["asked"]
     predicted = found["prediction_before"], found["prediction"]
     rows = [("prediction", " → ".join(map(in_words, predicted)))] if asked["several"] is None else []
-    if found["goal_probability"] is not None:
-        chances = percent(found["goal_probability_before"]), percent(found["goal_probability"])
-        rows.append(("probability of the goal", " → ".join(chances)))
+    before = percent(found["goal_probability_before"])
+    rows += known_rows(
+        ("probability of the goal", lambda after: f"{before} → {percent(after)}", found["goal_probability"])
+    )
     rows.append(("goal loss", f"{loss(found['loss_before'])} → {loss(found['loss'])}"))
     acting = f"{number(found['movers'])} of {number(asked['participants'])} who take part"
     rows.append(("members who move", f"{acting}, effort {number(found['effort'])}"))
@@ -258,13 +251,12 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
         known = facts["held_out_left_out"]
         rows.append(("held-out", f"{known:,} {'row is' if known == 1 else 'rows are'} among DATA, and left out"))
     rows += _effects(facts)
-    if least["budget_at_most"] is not None:
-        far = f"at most {number(least['budget_at_most'])}"
-        cut = not least["proved"] and least["budget_at_most"]
-        rows.append((CUT, f"{far} each; {SEARCHED}") if cut else ("budget that suffices", far))
-    if least["people_at_most"] is not None:
-        told = f"at most {number(least['people_at_most'])}"
-        rows.append(("people who suffice", least["people_told"] or told))
+    cut = not least["proved"] and least["budget_at_most"]
+    name, more = (CUT, f" each; {SEARCHED}") if cut else ("budget that suffices", "")
+    rows += known_rows(
+        (name, lambda far: f"at most {number(far)}{more}", least["budget_at_most"]),
+        ("people who suffice", lambda many: least["people_told"] or f"at most {number(many)}", least["people_at_most"]),
+    )
     rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
     rows.append(("card", facts["card"]["worth"] or facts["card"]["told"]))
     rows.append(("plan id", plan))

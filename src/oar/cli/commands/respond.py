@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oar.cli import options as given
-from oar.cli.exits import clear_endings
 from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, column_of, word
-from oar.cli.tables import output
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, output
 from oar.errors import DataError, OptionError
 from oar.people.tables.encoding import LARGEST, LARGEST_WHOLE
 from oar.people.wording import counted, nearest, shown
@@ -32,21 +32,10 @@ Mine = Annotated[
         metavar="ROWS", help="A file with your row, or several: the card's columns and your label.", show_default=False
     ),
 ]
-Label = Annotated[
-    str,
-    typer.Option(
-        help="The column of labels.  [default: the one that is not on the card and has such labels]",
-        show_default=False,
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(help="A column that you cannot or will not change; may be repeated.", show_default=False),
-]
-Willing = Annotated[
-    float | None, typer.Option(help="How far you are willing to go.  [default: the card's budget]", show_default=False)
-]
-Answers = Annotated[Path | None, typer.Option(help="CSV file to write the changes to.", show_default=False)]
+Label = Annotated[str, option(help="The column of labels.  [default: the column not on the card that has such labels]")]
+Keep = Annotated[list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")]
+Willing = Annotated[float | None, option(help="How far you are willing to move.  [default: the card's budget]")]
+Answers = Annotated[Path | None, option(help="CSV file to write the changes to.")]
 
 
 @given.reads
@@ -63,13 +52,13 @@ def respond(
 ) -> None:
     """Tell each member in a file what to change, in raw units. Nothing is sent anywhere.
 
-    Rows are called by their number, from 0, the header not counted, or by --id. Those that cannot be answered are
-    named, and the exit code is 1 then; all others are answered.
+    Rows are identified by their number, from 0 without the header, or by --id. Rows without a response are named, and
+    the exit code is then 1; all others are computed.
     """
     with clear_endings():
         from oar.plans import Card
         from oar.report.files.moves import write_csv
-        from oar.report.files.replacing import check_settled
+        from oar.report.files.output_folder import check_settled
 
         check_settled(card.parent)
         files = output(out, force, endings=())
@@ -214,8 +203,7 @@ def _class(card: Card, label: Any) -> Any:
 
 def _value(card: Card, name: str, value: Any) -> Any:
     """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
-    column = None if card.table is None else card.table.encoding.schema[name]
-    kind = "number" if column is None else column.kind
+    kind = "number" if card.table is None else card.table.encoding.schema[name].kind
     if kind in ("category", "ordinal"):
         return value if isinstance(value, str) else word(value)
     known = TRUTHS.get(value.strip().lower(), value) if kind == "boolean" and isinstance(value, str) else value
@@ -250,7 +238,7 @@ def _change(
 
 def _told(frame: pandas.DataFrame, changes: pandas.DataFrame, without: set[Any]) -> str:
     """Return everyone's changes as a table, and who stays; nothing of those without an answer."""
-    from oar.cli.tables import lined
+    from oar.cli.terminal import lined
 
     rows = [(str(p), str(c), _said(b), _said(a)) for p, c, b, a in changes.itertuples(index=False)]
     moving = set(changes["person"]) | without

@@ -1,4 +1,4 @@
-"""`oar schema`: what the columns of a table seem to be."""
+"""`oar schema`: the inferred types of a table's columns. `oar limits`: their limits as observed in the data."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ from typing import Annotated
 import typer
 
 from oar.cli import options as given
-from oar.cli.exits import clear_endings
 from oar.cli.inputs.people import TableInput
-from oar.cli.tables import output
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, output, write_text
 
-Draft = Annotated[
-    Path | None,
-    typer.Option("--output", help="TOML file to write the schema to, to be edited.", show_default=False),
-]
+SchemaDraft = Annotated[Path | None, option("--output", help="TOML file to write the schema to, to be edited.")]
+LimitsDraft = Annotated[Path | None, option("--output", help="TOML file to write the limits to, to be edited.")]
 
 
 @given.looks
 def schema(
     table: TableInput,
-    draft: Annotated[
-        Path | None,
-        typer.Option("--output", help="TOML file to write the schema to, to be edited.", show_default=False),
-    ] = None,
+    draft: SchemaDraft = None,
     force: given.Force = False,
 ) -> None:
-    """Show what the columns of a table seem to be: numbers, integers, booleans, ordered levels or categories.
+    """Show the inferred types of a table's columns: numbers, integers, booleans, ordered levels or categories.
 
-    Correct what was guessed wrong in the file that --output writes, and read the table with it:
+    Correct wrong types in the file that --output writes, and read the table with it:
     oar.Population.read("people.csv", "approved", schema="schema.toml").
     """
     with clear_endings():
@@ -48,3 +43,29 @@ def schema(
         )
     for path in files:
         typer.echo(f"Done. Edit {path}")
+
+
+@given.looks
+def limits(
+    table: TableInput,
+    schema: given.SchemaFile = None,
+    draft: LimitsDraft = None,
+    force: given.Force = False,
+) -> None:
+    """Draft the limits of each column as observed in the data, with the reasons as comments.
+
+    oar plan uses these limits by default, without the file. Edit the file, and plan with --limits FILE. Rows with
+    missing values count with the columns that they have.
+    """
+    with clear_endings():
+        from oar.actions.limits.observed import drafted
+        from oar.people import Schema
+
+        files = output(draft, force, endings=(), option="output")
+        _, features = table.read(schema)
+        known = Schema.infer(features) if schema is None else Schema.load(schema)
+        text = drafted(features, known)
+        for path in files:
+            write_text(path, text)
+    said = [f"Done. Edit {path}, and plan with --limits {path}" for path in files]
+    typer.echo("".join(said) or text)

@@ -1,4 +1,4 @@
-"""`oar simulate`: a story over many rounds of retraining, as pictures, a table and every number behind them."""
+"""`oar simulate`: a scenario over many rounds of retraining, as pictures, a table and every number behind them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from oar.cli.exits import clear_endings, progress_bar
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, progress_bar
 
-Name = Annotated[str, typer.Argument(help="Which story: school, credit or batchnorm.", metavar="SCENARIO")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Folder to write to; made if it is not there.  [default: oar-SCENARIO]", show_default=False),
-]
-Rounds = Annotated[int | None, typer.Option(help="How many rounds: years in school and credit.", show_default=False)]
-People = Annotated[
-    int | None,
-    typer.Option(help="How many arrive in a round; in batchnorm, how many flowers a batch has.", show_default=False),
-]
+Name = Annotated[str, typer.Argument(help="The scenario: school, credit or batchnorm.", metavar="SCENARIO")]
+Out = Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-SCENARIO]")]
+Rounds = Annotated[int | None, option(help="The number of rounds: years in school and credit.")]
+People = Annotated[int | None, option(help="How many people arrive in a round; in batchnorm, the flowers in a batch.")]
 Repeats = Annotated[
-    int | None,
-    typer.Option(help="How often it is done, with other draws; pictures show the spread.", show_default=False),
+    int | None, option(help="The number of repetitions with new random draws; pictures show the spread.")
 ]
-Share = Annotated[
-    float | None, typer.Option(help="The share, from 0 to 1, of those who could act who do.", show_default=False)
-]
-Budget = Annotated[
-    float | None,
-    typer.Option(help="How far each may go: hours a week, in credit cost, in batchnorm cm.", show_default=False),
-]
-ModelName = Annotated[
-    str | None, typer.Option("--model", help="school: softmax or nearest-centroid.", show_default=False)
-]
+Share = Annotated[float | None, option(help="The share, from 0 to 1, of those who could act that do act.")]
+Budget = Annotated[float | None, option(help="How far each may move: hours a week, in credit cost, in batchnorm cm.")]
+ModelName = Annotated[str | None, option("--model", help="school: softmax or nearest-centroid.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Few people and rounds, in seconds; every output says so.")]
 Force = Annotated[
-    bool, typer.Option("--force", help="Write among other files in the folder, and over those of the same names.")
+    bool, typer.Option("--force", help="Allow other files in the folder, and overwrite those of the same names.")
 ]
 NoAnimation = Annotated[bool, typer.Option("--no-animation", help="Leave the GIF out.")]
 
@@ -56,10 +43,10 @@ def simulate(
     no_animation: NoAnimation = False,
     force: Force = False,
 ) -> None:
-    """Tell a story over many rounds: people arrive, some act, the operator retrains, and again.
+    """Simulate many rounds: people arrive, some act, the operator retrains, and this repeats.
 
     school: a district's model learns a proxy for the neighbourhood, and students under-report it together. credit:
-    advice that people follow, and whether it stays valid. batchnorm: members of the same test batch act on a query
+    advice that people follow, and whether it stays valid. batchnorm: members of the same test batch influence a query
     through the batch's statistics.
 
     Writes SCENARIO.png, SCENARIO.gif, table.csv (credit: advice.csv and applicant.csv) and results.json. They appear
@@ -68,8 +55,7 @@ def simulate(
     """
     given = {"rounds": rounds, "people": people, "repeats": repeats, "share": share, "budget": budget, "model": model}
     with clear_endings(), progress_bar() as progress:
-        from oar.report.files.outputs import staged
-        from oar.report.files.replacing import finish
+        from oar.report.files.output_folder import finish, staged
         from oar_stories.files import RESULTS, check_folder, files_of, write_files
         from oar_stories.index import SCENARIOS
         from oar_stories.story import scenario_called
@@ -94,7 +80,7 @@ def _shown(told: Any, folder: Path, names: tuple[str, ...], quick: bool) -> str:
     """Return what is said at the end."""
     import textwrap
 
-    from oar.cli.tables import lined
+    from oar.cli.terminal import lined
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     said = [textwrap.fill(sentence, width) for sentence in told.summary]

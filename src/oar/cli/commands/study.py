@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from oar.cli.exits import clear_endings
-from oar.cli.tables import lined, output, tell_limits
+from oar.cli.options import option
+from oar.cli.terminal import clear_endings, lined, output, tell_limits
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -31,28 +31,15 @@ with study.toml:
 
 StudyArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="STUDY",
-        help="A TOML file; or the store of a study, of which only a table and a figure are made.",
-    ),
+    typer.Argument(metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."),
 ]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option("--store", help="The SQLite file that it is kept in.  [default: STUDY.db]", show_default=False),
-]
+StoreOption = Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Processes that work at once.  [default: as many as cores, once that pays]", show_default=False
-    ),
+    int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
 ]
-Export = Annotated[
-    Path | None, typer.Option(help="Write the table of cells to a .parquet or .csv file.", show_default=False)
-]
-FigureFile = Annotated[
-    Path | None, typer.Option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.", show_default=False)
-]
-Force = Annotated[bool, typer.Option("--force", help="Write over a table or a figure that is there already.")]
+Export = Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")]
+FigureFile = Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")]
 
 
 def study(
@@ -63,10 +50,10 @@ def study(
     figure: FigureFile = None,
     force: Force = False,
 ) -> None:
-    """Plan and audit every combination of budgets, shares, queries, models and seeds, and keep it all.
+    """Plan and audit every combination of budgets, shares, queries, models and seeds, and store the results.
 
-    Cells are done in parallel and written one by one to an SQLite file. Whatever ends it, a kill included, the same
-    command goes on from there; several processes may work on one file at the same time. A file of another problem is
+    Cells are solved in parallel and written one by one to an SQLite file. After an interruption, a kill included, the
+    same command resumes there. Several processes may work on one file at the same time. A file of another problem is
     refused.
     """
     kept = "what is done is kept; run the same command again to go on"
@@ -95,9 +82,9 @@ def _opened(file: Path, store: Path | None, workers: int | None) -> tuple[Any, l
     """Return a study as its store has it, and no problem."""
     import oar
 
-    for option, given in (("--store", store), ("--workers", workers)):
+    for name, given in (("--store", store), ("--workers", workers)):
         if given:
-            raise OptionError(f"{option}: is for a study that is run, and {file.name} is a store; leave it out.")
+            raise OptionError(f"{name}: is for a study that is run, and {file.name} is a store; leave it out.")
     if os.path.isfile(file) and not _may_be_a_store(file):
         raise OptionError(
             f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "

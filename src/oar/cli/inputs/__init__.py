@@ -1,1 +1,1 @@
-"""From options and files to people and problems."""
+"""Inputs of the command: options and files are read as people and problems."""

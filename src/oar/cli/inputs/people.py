@@ -1,4 +1,4 @@
-"""From a file and what is said about its columns to people, their groups, and the rows of a query."""
+"""People, their groups and the rows of a query, read from a file and options about its columns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oar.checks import choose
 from oar.cli.inputs.file_dialects import FileDialect
-from oar.errors import DataError, OptionError, choose
+from oar.errors import DataError, OptionError
 from oar.people.wording import nearest, shown
 
 if TYPE_CHECKING:
@@ -165,7 +166,6 @@ class Source:
         Rows that are among those that it is fitted to, by their name or in every column, are left out, and counted.
         """
         from oar.people import Population
-        from oar.people.tables.missing import filled_as
 
         frame = self.layout.read(path)
         spare = {self.layout.weights, *self.layout.left_out} & set(frame.columns)
@@ -177,10 +177,8 @@ class Source:
                 f"held-out: must be people who are not trained on, but every row of {path.name} is among DATA; keep "
                 "some of DATA out of it, and give these."
             )
-        frame = frame[~known]
-        if self.layout.missing == "impute" and self.people.schema is not None:
-            frame = filled_as(frame, self.frame.loc[self.people.index], self.people.schema, "held-out")
-        elif self.layout.missing != "refuse":
+        frame = self._filled(frame[~known], "held-out")
+        if self.layout.missing == "drop":
             frame = frame.dropna()
         if not len(frame):
             raise DataError(f"held-out: every row of {path.name} has missing values; fill them in, or leave it out.")
@@ -246,14 +244,18 @@ class Source:
         return f"query: must be a row from 0 to {last} (the header not counted) or a file that exists, got {name!r}."
 
     def _from_file(self, path: Path) -> Any:
-        from oar.people.tables.missing import filled_as
-
         frame = self.layout.read(path)
         spare = {self.target, self.layout.weights, *self.layout.left_out} & set(frame.columns)
-        frame = frame.drop(columns=list(spare))
-        if self.layout.missing == "impute" and self.people.schema is not None:
-            frame = filled_as(frame, self.frame.loc[self.people.index], self.people.schema, "query")
+        frame = self._filled(frame.drop(columns=list(spare)), "query")
         return frame.iloc[0].to_dict() if len(frame) == 1 else frame
+
+    def _filled(self, frame: pandas.DataFrame, argument: str) -> pandas.DataFrame:
+        """Return rows of another file, their gaps filled as those of the people, where these are."""
+        from oar.people.tables.missing import filled_as
+
+        if self.layout.missing != "impute" or self.people.schema is None:
+            return frame
+        return filled_as(frame, self.frame.loc[self.people.index], self.people.schema, argument)
 
     def filled_of(self, asked: str) -> list[str]:
         """Return which columns of those who ask were missing and filled in."""

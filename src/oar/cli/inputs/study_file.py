@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.checks import is_flag, is_listing, is_number, is_text, is_whole
+from oar.checks import choose, is_flag, is_listing, is_number, is_text, is_whole
 from oar.cli.error_words import in_options
 from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_called
 from oar.cli.options import about_files, about_people
-from oar.errors import DataError, OptionError, StorageError, choose
+from oar.errors import DataError, OptionError, StorageError
 from oar.opening import read_toml
 from oar.studies.cells import AXES as PARTS
 

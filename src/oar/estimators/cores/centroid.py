@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import RowConversion, trained, up_to_last, weight_argument
-from oar.estimators.refusals import refused
+from oar.estimators.cores.protocol import Array, Core, refused
+from oar.estimators.rows import RowConversion, trained, up_to_last, weight_argument
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
-from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.people import Population
 
 
@@ -72,7 +70,7 @@ class OriginalCentroids(NamedTuple):
 
 @dataclass(frozen=True)
 class CentroidCore(Core):
-    """NearestCentroid at the end of a pipeline: a prototype network whose embedding is what stands before it."""
+    """NearestCentroid at the end of a pipeline, in closed form on what stands before it."""
 
     name = "NearestCentroid"
     equivariant = True
@@ -86,13 +84,13 @@ class CentroidCore(Core):
             )
 
     def training(self, rows: Array, people: Population) -> Any:
-        """Bind prototypes to rows as the estimator sees them."""
-        return PrototypeNetwork().training(people.with_features(np.asarray(rows, dtype=np.float64)))
+        """Bind class means to rows as the estimator sees them."""
+        return NearestCentroid().training(people.with_features(np.asarray(rows, dtype=np.float64)))
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Array:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Array:
         """Return centroids_, classes in the people's order."""
         found = np.asarray(fitted.centroids_, dtype=np.float64)
-        return found if places is None else found[np.argsort(places)]
+        return found[np.argsort(places)]
 
     def own_parameters(self, training: Any, flat: Array) -> Array:
         """Return the prototypes (k, d')."""
@@ -102,13 +100,13 @@ class CentroidCore(Core):
         """Return minus the distances to all centroids."""
         return -np.linalg.norm(np.asarray(rows)[:, None] - parameters, axis=-1)
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return the same by the estimator's own centroids and scikit-learn's distances."""
         from sklearn.metrics import euclidean_distances
 
         last, seen = up_to_last(fitted, rows)
         found = -euclidean_distances(np.asarray(seen, dtype=np.float64), last.centroids_)
-        return found if places is None else found[:, np.argsort(places)]
+        return found[:, np.argsort(places)]
 
 
 def centroid_core(estimator: Any) -> CentroidCore:

@@ -17,7 +17,6 @@ v_ε = Σ v_σ². Both are differentiated as they stand. Where two features tie 
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,10 +25,10 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.fitting import up_to_last
-from oar.estimators.twin import TwinParameters
-from oar.models.naive_bayes.gaussian import Smoothing, class_weights
-from oar.models.training import ALL, Fit, Some, displaced
+from oar.estimators.rows import up_to_last
+from oar.estimators.twin import NO_FRONT, TwinParameters
+from oar.models.naive_bayes import Smoothing, class_weights
+from oar.models.training import ALL, Fit, RowsTraining, Some
 from oar.people import Population
 
 
@@ -92,9 +91,9 @@ class GaussianCore(Core):
         weights = people.row_weights
         return GaussianCoreTraining(self, rows, people.class_rows(), weights / weights.sum(), self._shares(people))
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Gaussians:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Gaussians:
         """Return theta_, var_ and class_prior_, classes in the people's order."""
-        order = np.argsort(places) if places is not None else slice(None)
+        order = np.argsort(places)
         with np.errstate(divide="ignore"):  # a prior may be 0
             return Gaussians(fitted.theta_[order], fitted.var_[order], np.log(fitted.class_prior_)[order])
 
@@ -106,33 +105,26 @@ class GaussianCore(Core):
         """Return log p(x, y = c)."""
         return parameters.outputs(rows)
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return the estimator's own joint log probabilities, classes in the people's order."""
         last, seen = up_to_last(fitted, rows)
         found = last.predict_joint_log_proba(seen)
-        return found if places is None else found[:, np.argsort(places)]
+        return found[:, np.argsort(places)]
 
 
-class GaussianCoreTraining:
+class GaussianCoreTraining(RowsTraining):
     """Implements `Training`; θ is means, variances and log shares, one after the other."""
 
     def __init__(self, core: GaussianCore, features: Array, targets: Array, weights: Array, log: Array | None) -> None:
         """Keep the people; `log` are given priors (k,), None where they follow from who is there."""
-        self.core, self.model, self._features = core, core, np.asarray(features, dtype=np.float64)
-        self.targets, self.weights, self._priors = targets, weights, log
-        self.size, self.dimensions = self._features.shape
-        self.classes = targets.shape[1]
-        self.parameter_count = self.classes * (2 * self.dimensions + 1)
-        self.passes = 0
+        self.core, self.targets, self._priors, self.classes = core, targets, log, targets.shape[1]
+        rows = np.asarray(features, dtype=np.float64)
+        super().__init__(core, rows, weights, self.classes * (2 * rows.shape[1] + 1))
 
     def start(self) -> Array:
         """Start from standard normal classes; a fit does not depend on it."""
         shape = self.classes, self.dimensions
         return Gaussians(np.zeros(shape), np.ones(shape), np.zeros(self.classes)).flat()
-
-    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
-        """Return everyone's features after the moves."""
-        return displaced(self._features, moves, columns)
 
     def _smoothing(self, features: Array) -> Smoothing:
         """Return what is added to every variance."""
@@ -165,7 +157,7 @@ class GaussianCoreTraining:
 
     def parameters(self, flat: Array) -> TwinParameters:
         """Return flat parameters as the twin has them, without a front."""
-        return TwinParameters(None, Gaussians.of(flat, self.classes))
+        return TwinParameters(NO_FRONT, Gaussians.of(flat, self.classes))
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return ½‖θ − S‖² and θ − S."""
@@ -216,8 +208,8 @@ class GaussianCoreTraining:
 
     def contributing(self, targets: Array, weights: Array) -> GaussianCoreTraining:
         """Return the same training for other class shares (n, k) and weights (n,) that sum to 1."""
-        other = copy.copy(self)
-        other.targets, other.weights, other.passes = targets, weights, 0
+        other: GaussianCoreTraining = super().contributing(targets, weights)
+        other.targets = targets
         return other
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:

@@ -10,24 +10,98 @@ has a gradient.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import need_jax
 from oar.errors import DataError
-from oar.estimators.class_weights import ClassWeights
-from oar.estimators.cores.linear_models import Machines, SignedValues, Softmax, Values
-from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.refusals import refused
-from oar.models.differentiable import need_jax
-from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
+from oar.estimators.cores.linear_models import (
+    Machines,
+    SignedValues,
+    Softmax,
+    Values,
+)
+from oar.estimators.cores.protocol import Array, Core, refused
+from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, single_output
 from oar.models.linear.training import LinearTraining
 from oar.models.training import ALL, Some
 from oar.people import Population
 
+NO_CLASSES = np.zeros(0)
 NO_CORNERS = "which has corners where training cannot be differentiated"
+
+
+class ClassWeights:
+    """The weights of classes, as `class_weight` sets them; here, all equal."""
+
+    alike: bool = True
+
+    def bound(self, people: Population) -> ClassWeights:
+        """Return them for the classes of these people; raise a DataError where they are for others."""
+        return self
+
+    def of_classes(self, shares: Array, weights: Array) -> Array:
+        """Return c (k,) for class shares (n, k) and weights (n,) of those who are there; empty where all are alike."""
+        return np.zeros(0)
+
+
+ALIKE = ClassWeights()
+
+
+@dataclass(frozen=True, eq=False)
+class GivenWeights(ClassWeights):
+    """Those of a dict from labels to weights; `classes` are these (k,) in the order of people's classes."""
+
+    given: Any
+    classes: Array = field(default_factory=lambda: np.zeros(0))
+    alike = False
+
+    def bound(self, people: Population) -> ClassWeights:
+        """Have scikit-learn itself read the dict: which keys go with which labels is its own affair."""
+        from sklearn.utils.class_weight import compute_class_weight
+
+        labels = np.array(people.classes)
+        classes = np.unique(labels)
+        try:
+            found = compute_class_weight(self.given, classes=classes, y=classes)
+        except ValueError as reason:
+            raise DataError(f"class_weight: must be of the people's classes {people.classes}: {reason}") from None
+        return GivenWeights(self.given, np.asarray(found, dtype=np.float64)[np.searchsorted(classes, labels)])
+
+    def of_classes(self, shares: Array, weights: Array) -> Array:
+        """Return those of the dict, whoever is there."""
+        return self.classes
+
+
+@dataclass(frozen=True, eq=False)
+class BalancedWeights(ClassWeights):
+    """Weights that give every class the same total; `by_number` counts people rather than their weights."""
+
+    by_number: bool
+    alike = False
+
+    def of_classes(self, shares: Array, weights: Array) -> Array:
+        """Return Σw / (k W_c)."""
+        counts = (np.sign(weights) if self.by_number else weights) @ shares
+        return counts.sum() / (counts.size * counts)
+
+
+def class_weights_of(estimator: Any) -> ClassWeights:
+    """Return the `class_weight` of an estimator, as scikit-learn reads it."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    given = estimator.class_weight
+    if not given:
+        return ALIKE
+    if given != "balanced":
+        return GivenWeights(given)
+    # Older versions of scikit-learn balance by how many people there are, whatever they weigh.
+    weighs = "sample_weight" in inspect.signature(compute_class_weight).parameters
+    return BalancedWeights(by_number=type(estimator).__name__ == "RidgeClassifier" or not weighs)
 
 
 class LinearTwinTraining(LinearTraining):
@@ -37,7 +111,7 @@ class LinearTwinTraining(LinearTraining):
         """Bind it, weights and all."""
         weights = people.row_weights
         self.core = core
-        self._fixed_classes = None if core.class_weights is None else core.class_weights.fixed(people)
+        self._class_weights = core.class_weights.bound(people)
         self._given = np.where(weights > 0, weights, people.first_row_weights)  # also of those who may come back
         self.held_by = core.held_by
         shares = people.target_rows(core.regresses)
@@ -53,25 +127,22 @@ class LinearTwinTraining(LinearTraining):
     def _settled(self, targets: Array, weights: Array) -> Linear:
         """Return the model for people with these targets and weights."""
         total = float(self._given[weights > 0].sum())
-        return self.core.model(total, self._classes(targets, weights) if self._by_output(targets) else None)
+        return self.core.model(total, self._classes(targets, weights) if self._by_output(targets) else NO_CLASSES)
 
     def _by_output(self, targets: Array) -> bool:
         return self.core.counts_own_class and targets.shape[1] > 1
 
-    def _classes(self, targets: Array, weights: Array) -> Array | None:
-        """Return class weights c (k,) for these people; None where all count alike."""
-        if self.core.class_weights is None or self._fixed_classes is not None:
-            return self._fixed_classes
-        return self.core.class_weights.balanced(_shares(targets), np.where(weights > 0, self._given, 0.0))
+    def _classes(self, targets: Array, weights: Array) -> Array:
+        """Return class weights c (k,) for these people; empty where all count alike."""
+        return self._class_weights.of_classes(_shares(targets), np.where(weights > 0, self._given, 0.0))
 
-    def _counted(self, targets: Array) -> Array | float:
-        """Return c_y (n,) for these targets, with the class weights of the people as they are."""
-        classes = None if self._by_output(targets) else self._classes(self.targets, self.weights)
-        return 1.0 if classes is None else _shares(targets) @ classes
+    def _counted(self, targets: Array, everyone: Array, weights: Array) -> Array:
+        """Return c_y (n,) for these targets, with the class weights of people who have `everyone`; or (1,), of 1."""
+        classes = NO_CLASSES if self._by_output(targets) else self._classes(everyone, weights)
+        return _shares(targets) @ classes if classes.size else np.ones(1)
 
     def _masses(self, targets: Array, weights: Array) -> Array:
-        classes = None if self._by_output(targets) else self._classes(targets, weights)
-        return weights if classes is None else weights * (_shares(targets) @ classes)
+        return weights * self._counted(targets, targets, weights)
 
     def contributing(self, targets: Array, weights: Array) -> LinearTwinTraining:
         """Return the same for other targets and weights; those who are left weigh what they were given.
@@ -87,12 +158,14 @@ class LinearTwinTraining(LinearTraining):
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
         """Return c_y times the scores of a plain model."""
-        return self._counted(targets) * super().scores(parameters, features, signal, targets)
+        return self._counted(targets, self.targets, self.weights) * super().scores(
+            parameters, features, signal, targets
+        )
 
     def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return c_y times those of a plain model."""
-        found, counted = super().score_gradients(parameters, features, signal, columns), self._counted(self.targets)
-        return found if isinstance(counted, float) else found * counted[:, None]
+        found = super().score_gradients(parameters, features, signal, columns)
+        return found * self._counted(self.targets, self.targets, self.weights)[:, None]
 
 
 def _shares(targets: Array) -> Array:
@@ -104,28 +177,31 @@ class LinearCore(Core):
     """z = W e + b; parameters are (o, d' + 1), the intercept last.
 
     Attributes:
-        class_weights: how much people of each class count; None for alike.
+        class_weights: how much people of each class count.
         counts_own_class: whether, of several machines, each counts its own class by its weight and all others once.
         held_by: what to use where there is no penalty and no minimum either, in words.
     """
 
     linear = True
-    class_weights: ClassWeights | None = None
+    class_weights: ClassWeights = ALIKE
     counts_own_class = False
     held_by: str = "a larger penalty"
 
-    def model(self, total: float, own_class: Array | None) -> Linear:
+    def model(self, total: float, own_class: Array) -> Linear:
         """Return the linear model that the estimator is for people whose weights add up to `total`.
 
-        `own_class` are class weights (k,) where machines count their own class by them.
+        `own_class` are class weights (k,) where machines count their own class by them, and else empty.
         """
         raise NotImplementedError
 
     def check(self, people: Population) -> None:
         """Raise where class weights are not for these people."""
         need_jax(self.name)
-        if self.class_weights is not None:
-            self.class_weights.fixed(people)
+        self.class_weights.bound(people)
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return a single output's targets for two classes."""
+        return targets if self.regresses else single_output(targets)
 
     def training(self, rows: Array, people: Population) -> LinearTwinTraining:
         """Bind it, weights and all."""
@@ -133,8 +209,8 @@ class LinearCore(Core):
 
     def written_down(self, people: Population) -> Linear | None:
         """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
-        found = self.model(float(people.row_weights.sum()), None)
-        plain = self.class_weights is None and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
+        found = self.model(float(people.row_weights.sum()), NO_CLASSES)
+        plain = self.class_weights.alike and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
 
     def own_parameters(self, training: LinearTraining, flat: Array) -> Array:
@@ -145,24 +221,25 @@ class LinearCore(Core):
         """Return W e + b."""
         return rows @ parameters[:, :-1].T + parameters[:, -1]
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Array:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Array:
         """Return coef_ and intercept_, classes in the people's order."""
         weights = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
         intercepts = np.broadcast_to(np.asarray(fitted.intercept_, dtype=np.float64), len(weights))
         return in_order(np.column_stack([weights, intercepts]).T, places).T
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return what its decision_function says, or its predictions where they are values."""
         found = fitted.predict(rows) if self.regresses else fitted.decision_function(rows)
         return in_order(np.asarray(found, dtype=np.float64).reshape(len(rows), -1), places)
 
 
-def in_order(outputs: Array, places: NDArray[np.intp] | None) -> Array:
+def in_order(outputs: Array, places: NDArray[np.intp]) -> Array:
     """Return outputs (m, o) with a column for each of the people's classes, in their order.
 
-    A single output is that of the second class against the first: its sign turns where they are the other way round.
+    Outputs without places are values, and stay as they are. A single output is that of the second class against the
+    first: its sign turns where they are the other way round.
     """
-    if places is None:
+    if not places.size:
         return outputs
     if outputs.shape[1] == 1:
         return outputs if places[0] < places[-1] else -outputs
@@ -171,22 +248,18 @@ def in_order(outputs: Array, places: NDArray[np.intp] | None) -> Array:
     return found
 
 
-def _single(targets: Any) -> Any:
-    """Return class shares (n, k), but for two classes only the second's: a single output."""
-    return targets[:, 1:] if targets.shape[1] == 2 else targets
-
-
 @dataclass(frozen=True, eq=False)
 class LogisticCore(LinearCore):
     """C Σ w c_y ℓ + ½‖W‖²: with l2 = 1/(C Σw) that is C Σw times Σ w̄ c_y ℓ + l2/2 ‖W‖².
 
     liblinear takes the intercept for the weight of a feature of size `scaling`, penalised as all are: ½ (b/scaling)².
+    It is ∞ where the intercept is free.
     """
 
     C: float
-    class_weights: ClassWeights | None = None
+    class_weights: ClassWeights = ALIKE
     intercept: bool = True
-    scaling: float | None = None
+    scaling: float = np.inf
     name = "LogisticRegression"
     held_by = "a finite C"
 
@@ -203,35 +276,31 @@ class LogisticCore(LinearCore):
         liblinear = estimator.solver == "liblinear"
         return cls(
             C=np.inf if free else float(estimator.C),
-            class_weights=ClassWeights.of(estimator),
+            class_weights=class_weights_of(estimator),
             intercept=bool(estimator.fit_intercept),
-            scaling=float(estimator.intercept_scaling) if liblinear else None,
+            scaling=float(estimator.intercept_scaling) if liblinear else np.inf,
         )
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether the intercept is free."""
-        return self.intercept and self.scaling is None
+        return self.intercept and np.isinf(self.scaling)
 
     def check(self, people: Population) -> None:
         """Raise where liblinear would have to tell more than two classes apart."""
         super().check(people)
-        if self.scaling is not None and len(people.classes) > 2:
+        if np.isfinite(self.scaling) and len(people.classes) > 2:
             raise DataError(
                 f"labels: LogisticRegression with solver='liblinear' tells two classes apart, got {len(people.classes)}"
                 "; use another solver, such as 'lbfgs'."
             )
 
-    def target_rows(self, targets: Any) -> Any:
-        """Return a single logit's targets for two classes."""
-        return _single(targets)
-
-    def model(self, total: float, own_class: Array | None) -> Linear:
+    def model(self, total: float, own_class: Array) -> Linear:
         """Return softmax regression with the penalty as it is for so much weight."""
         l2 = 1 / (self.C * total)
         if self.equivariant:
             return SoftmaxRegression(l2)
-        return Softmax(l2, self.intercept, 0.0 if self.scaling is None else self.scaling**-2)
+        return Softmax(l2, self.intercept, self.scaling**-2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +326,7 @@ class RidgeCore(LinearCore):
         """Whether there is an intercept."""
         return self.intercept
 
-    def model(self, total: float, own_class: Array | None) -> Linear:
+    def model(self, total: float, own_class: Array) -> Linear:
         """Return ridge regression with the penalty as it is for so much weight."""
         return Ridge(self.alpha / total) if self.intercept else Values(self.alpha / total, False)
 
@@ -267,7 +336,7 @@ class RidgeClassifierCore(LinearCore):
     """Ridge regression on ±1, whose largest output is predicted; a query is judged by its outputs as logits."""
 
     alpha: float
-    class_weights: ClassWeights | None = None
+    class_weights: ClassWeights = ALIKE
     intercept: bool = True
     name = "RidgeClassifier"
     held_by = "some alpha > 0"
@@ -276,18 +345,14 @@ class RidgeClassifierCore(LinearCore):
     def of(cls, estimator: Any) -> RidgeClassifierCore:
         """Read the settings of a RidgeClassifier."""
         refuse_positive(estimator)
-        return cls(one_alpha(estimator), ClassWeights.of(estimator), bool(estimator.fit_intercept))
+        return cls(one_alpha(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether there is an intercept."""
         return self.intercept
 
-    def target_rows(self, targets: Any) -> Any:
-        """Return a single output's targets for two classes."""
-        return _single(targets)
-
-    def model(self, total: float, own_class: Array | None) -> Linear:
+    def model(self, total: float, own_class: Array) -> Linear:
         """Return the regression with the penalty as it is for so much weight."""
         return SignedValues(self.alpha / total, self.intercept)
 
@@ -297,7 +362,7 @@ class MachineCore(LinearCore):
     """LinearSVC with the squared hinge: C Σ w max(0, 1 − t z)² + ½‖(W, b/scaling)‖², one machine against the rest."""
 
     C: float
-    class_weights: ClassWeights | None = None
+    class_weights: ClassWeights = ALIKE
     intercept: bool = True
     scaling: float = 1.0
     name = "LinearSVC"
@@ -318,25 +383,21 @@ class MachineCore(LinearCore):
             raise refused(estimator, "C=inf", "without a penalty, of which many machines are the best", "a finite C")
         return cls(
             float(estimator.C),
-            ClassWeights.of(estimator),
+            class_weights_of(estimator),
             bool(estimator.fit_intercept),
             float(estimator.intercept_scaling),
         )
 
-    def target_rows(self, targets: Any) -> Any:
-        """Return a single machine's targets for two classes."""
-        return _single(targets)
-
-    def model(self, total: float, own_class: Array | None) -> Linear:
+    def model(self, total: float, own_class: Array) -> Linear:
         """Return the machines with the penalty as it is for so much weight."""
         l2 = 1 / (self.C * total)
-        if self.intercept and self.scaling == 1 and own_class is None:
+        if self.intercept and self.scaling == 1 and not own_class.size:
             return LinearSVM(l2, penalise_intercept=True)
         return Machines(
             l2,
             intercept=self.intercept,
             intercept_share=self.scaling**-2,
-            own_class=None if own_class is None else tuple(own_class.tolist()),
+            own_class=tuple(own_class.tolist()),
         )
 
 

@@ -52,14 +52,7 @@ class SignedValues(Linear):
         """Return z − t."""
         return outputs - (2 * target - 1)
 
-    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
-        """Return u: the curvature is the identity."""
-        return direction
-
-    def curvature(self, outputs: Any, target: Any) -> Any:
-        """Return the identity for everyone."""
-        library = library_of(outputs)
-        return library.broadcast_to(library.eye(len(outputs))[..., None], (len(outputs), *outputs.shape))
+    bend, curvature = Ridge.bend, Ridge.curvature
 
 
 JUDGE = SoftmaxRegression(0.0)
@@ -74,7 +67,7 @@ class Machines(LinearSVM):
 
     intercept: bool = True
     intercept_share: float = 0.0
-    own_class: tuple[float, ...] | None = None
+    own_class: tuple[float, ...] = ()
 
     @property
     def judge(self) -> Linear:
@@ -83,7 +76,7 @@ class Machines(LinearSVM):
 
     def _counted(self, target: Any) -> Any:
         """Return how often each machine counts people, (o, ...); 1 where all count once."""
-        if self.own_class is None:
+        if not self.own_class:
             return 1.0
         weights = np.array(self.own_class).reshape(-1, *(1 for _ in target.shape[1:]))
         return 1 + (weights - 1) * target
@@ -91,13 +84,13 @@ class Machines(LinearSVM):
     @property
     def steepest(self) -> float:  # type: ignore[override]
         """Return 2, times the largest weight."""
-        return 2.0 * max(1.0, *(self.own_class or (1.0,)))
+        return 2.0 * max((1.0, *self.own_class))
 
     def best_lengths(
         self, outputs: tuple[Array, Array], people: tuple[Array, Array], penalty: tuple[Array, Array]
     ) -> Array:
         """Search each machine's line with its own weights."""
-        if self.own_class is None:
+        if not self.own_class:
             return super().best_lengths(outputs, people, penalty)
         (at, ahead), (targets, weights) = outputs, people
         counted = self._counted(targets) * weights

@@ -12,8 +12,7 @@ from oar.checks import is_whole
 from oar.errors import OptionError
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.protocol import Array
-from oar.estimators.cores.stopped_model import TrainedModel, cross_entropy
-from oar.estimators.cores.stopped_training import TrainedCore
+from oar.estimators.cores.stopped_training import TrainedCore, TrainedModel, cross_entropy
 from oar.people import Population
 
 BATCH = 200  # what "auto" means, where so many people are there
@@ -97,7 +96,7 @@ class MLPCore(TrainedCore):
             batch = min(BATCH if isinstance(size, str) else int(size), batch)
         return {"l2": float(self.estimator.alpha) / (batch * float(weights.mean()))}
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Any:
         """Return its layers; the last one's outputs in the people's order."""
         layers = [
             {"weights": np.array(weights, dtype=np.float64), "biases": np.array(biases, dtype=np.float64)}
@@ -123,7 +122,7 @@ class MLPCore(TrainedCore):
             rows = activate(rows @ layer["weights"] + layer["biases"])
         return rows @ parameters[-1]["weights"] + parameters[-1]["biases"]
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return its predictions, or the logarithms of its probabilities, which are its logits up to a constant."""
         if self.regresses:
             return np.asarray(fitted.predict(rows), dtype=np.float64).reshape(len(rows), -1)

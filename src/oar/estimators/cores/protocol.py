@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.errors import OptionError
 from oar.people import Population
 
 Array = NDArray[np.float64]
+NO_PLACES = np.zeros(0, dtype=np.intp)
+"""The places of the classes of an estimator that predicts values."""
 
 
 class Core:
@@ -53,7 +56,7 @@ class Core:
         """Return the model of `oar.models` with the same θ and the same loss for these people; None where none is."""
         return None
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Any:
         """Return the parameters of a fitted estimator; `places` says where its classes are among the people's."""
         raise NotImplementedError
 
@@ -69,6 +72,22 @@ class Core:
         """Return class probabilities (m, k) of outputs; None where they are their softmax, as of most."""
         return None
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return the same outputs (m, o), asked of the fitted estimator, or of the pipeline that it ends."""
         raise NotImplementedError
+
+
+def refused(estimator: Any, setting: str, why: str, instead: str) -> OptionError:
+    """Return the error for a setting of an estimator, with what to use instead.
+
+    >>> from sklearn.svm import LinearSVC
+    >>> for part in str(refused(LinearSVC(), "loss='hinge'", "which has corners", "'squared_hinge'")).split("; "):
+    ...     print(part)
+    model: LinearSVC has no twin with loss='hinge', which has corners
+    use 'squared_hinge', or oar.BlackBox(LinearSVC(…)), which only trains it and asks it.
+    """
+    name = type(estimator).__name__
+    return OptionError(
+        f"model: {name} has no twin with {setting}, {why}; use {instead}, or oar.BlackBox({name}(…)), which only "
+        "trains it and asks it."
+    )

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.mlp import check_repeatable
 from oar.estimators.cores.protocol import Array
-from oar.estimators.cores.stopped_model import TrainedModel
-from oar.estimators.cores.stopped_training import TrainedCore
+from oar.estimators.cores.stopped_training import TrainedCore, TrainedModel
 from oar.people import Population
 
 KINKED = ("hinge", "perceptron", "epsilon_insensitive")
@@ -136,7 +135,7 @@ class SGDCore(TrainedCore):
         positive, negative = (own[1:], own[:1]) if own.size == 2 else (own, np.ones_like(own))
         return {"l2": alpha * (1 - ratio), "l1": alpha * ratio, "positive": positive, "negative": negative}
 
-    def read(self, fitted: Any, places: NDArray[np.intp] | None) -> Any:
+    def read(self, fitted: Any, places: NDArray[np.intp]) -> Any:
         """Return coef_ and intercept_, classes in the people's order."""
         found = {"weights": in_order(np.asarray(fitted.coef_, dtype=np.float64).T, places).T}
         if not self.objective.intercept:
@@ -147,7 +146,7 @@ class SGDCore(TrainedCore):
         """Return margins, or for three classes or more with a log loss the logarithms of their probabilities."""
         return self._told(rows @ parameters["weights"].T + parameters.get("biases", 0.0))
 
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp] | None) -> Array:
+    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return the same of its decision_function."""
         margins = np.asarray(fitted.decision_function(rows), dtype=np.float64).reshape(len(rows), -1)
         return self._told(in_order(margins, places))

@@ -2,28 +2,174 @@
 
 A clone is trained on the moved rows, in the order in which people are listed, and its parameters are read off. That is
 what an audit does too. Gradients are those of the implicit function theorem as if training had ended where it is headed
-to (see `stopped_curvature`): they point the way, and every step is judged by a refit.
+to: they point the way, and every step is judged by a refit. With φ the estimator's loss of raw outputs f_θ,
+
+    R(θ) = Σ_i w̄_i φ(f_θ(e_i), y_i) + Ω(θ)
+
+is what `fit` is on its way to. Its second derivatives say how parameters answer to data, as far as training went.
+
+**Curvature.** Training that is stopped early is held back as by a penalty on how far parameters have come: gradient
+descent for a time t ends about where R + ‖θ − θ₀‖²/2t is least, where ∇R = −(θ − θ₀)/t. So λ = ‖∇R(θ)‖ / ‖θ‖ tells how
+much, and
+
+    (H + λ I) v = g
+
+is solved; where training did converge, λ is next to nothing. A network's H need not be positive, and a hinge has none
+at all: then the Gauss–Newton matrix G = Σ w̄ Jᵀ ∂²φ J + ∂²Ω, with J = ∂f/∂θ, takes its place, which is never negative.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from oar.checks import need_jax
 from oar.errors import NumericsError
-from oar.estimators.cores.protocol import Array, Core
-from oar.estimators.cores.stopped_curvature import SMALL, compiled, solved_by_products, solved_densely
-from oar.estimators.cores.stopped_model import TrainedModel
-from oar.estimators.fitting import EstimatorData, RowConversion, trained
+from oar.estimators.cores.protocol import NO_PLACES, Core
+from oar.estimators.rows import EstimatorData, RowConversion, trained
+from oar.models.autodiff.passes import DIRECTIONS, Passes, added_up
 from oar.models.autodiff.training import AutodiffTraining
-from oar.models.differentiable import need_jax
-from oar.models.training import Fit
+from oar.models.differentiable import Differentiable
+from oar.models.fit.quasi_newton import conjugate_gradients
+from oar.models.linear.losses import single_output
+from oar.models.training import Array, Fit
 from oar.people import Population
 
+SMALL = 600  # parameters up to which matrices are built and factored
+MOST_PRODUCTS = 200
+LEAST = 1e-12  # of the mean curvature: added to all, for directions that move no prediction
 KEPT = 16  # refits that are remembered: solvers ask for the same one more tightly, and it cannot be had
+
+
+class TrainedModel(Differentiable):
+    """Base of these; φ is a function of raw outputs, which a query's outputs may be made of."""
+
+    convex = False  # there may be one minimum, but training does not end there
+    equivariant = False
+
+    def raw(self, parameters: Any, features: Any) -> Any:
+        """Return f_θ(e) (o,) for one person."""
+        raise NotImplementedError
+
+    def loss(self, raw: Any, target: Any) -> Any:
+        """Return φ."""
+        raise NotImplementedError
+
+    def bent(self, raw: Any, target: Any) -> Any:
+        """Return a loss whose second derivatives stand for φ's; a hinge has none but at its kink."""
+        return self.loss(raw, target)
+
+    def outputs(self, parameters: Any, features: Any) -> Any:
+        """Return what queries are judged by."""
+        return self.raw(parameters, features)
+
+    def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return φ of one person."""
+        return self.loss(self.raw(parameters, features), target)
+
+    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
+        """Return the cross-entropy of the outputs, or of values ½‖z − y‖²."""
+        found = self.outputs(parameters, features)
+        return 0.5 * ((found - target) ** 2).sum() if self.regresses else cross_entropy(found, target)
+
+
+def cross_entropy(outputs: Any, target: Any) -> Any:
+    """Return log Σ e^z − yᵀz; a single output is measured against 0."""
+    import jax
+    import jax.numpy as jnp
+
+    logits = jnp.append(0.0, outputs) if outputs.shape == (1,) else outputs
+    return jax.nn.logsumexp(logits) - target @ outputs
+
+
+class GaussNewton(Passes):
+    """Products with G, by the Hessian of the risk with f linear in θ."""
+
+    def gauss_newton(self, theta: Any, constants: Any, direction: Any, *chunks: Any) -> Any:
+        """Return G times a direction."""
+        import jax
+        import jax.numpy as jnp
+
+        model: Any = self._bound(constants)
+
+        def linear(step: Any, rows: Any, targets: Any, weights: Any) -> Any:
+            def person(row: Any, target: Any) -> Any:
+                raw, change = jax.jvp(lambda at: model.raw(self._unravel(at), row), (theta,), (step,))
+                return model.bent(jax.lax.stop_gradient(raw) + change, target)
+
+            return weights @ jax.vmap(person)(rows, targets)
+
+        still = jnp.zeros_like(theta)
+
+        def bend(*chunk: Any) -> Any:
+            return jax.jvp(lambda step: jax.grad(linear)(step, *chunk), (still,), (direction,))[1]
+
+        extra = jax.jvp(lambda at: jax.grad(self._extras)(at, constants), (theta,), (direction,))[1]
+        return added_up(bend, chunks, extra)
+
+    def gauss_newton_matrix(self, theta: Any, constants: Any, *chunks: Any) -> Any:
+        """Return G."""
+        import jax
+        import jax.numpy as jnp
+
+        units = jnp.eye(theta.size)
+        found = jax.lax.map(
+            lambda unit: self.gauss_newton(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS
+        )
+        return 0.5 * (found + found.T)
+
+
+@lru_cache(maxsize=64)
+def compiled(model: Any, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
+    """Return one of these passes, compiled."""
+    import jax
+
+    return jax.jit(getattr(GaussNewton(model, dimensions, outputs), kind))
+
+
+def solved_densely(matrices: list[Callable[[], Array]], right: Array, damping: float) -> Array:
+    """Return (M + λ I)⁻¹ g for the first of these matrices that is positive then."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    for matrix in matrices:
+        found = matrix()
+        if not np.isfinite(found).all():
+            continue
+        lift = damping + LEAST * float(np.abs(np.diag(found)).mean())
+        try:
+            return cho_solve(cho_factor(found + lift * np.eye(len(found))), right)
+        except LinAlgError:
+            continue
+    raise _no_curvature()
+
+
+def solved_by_products(
+    products: list[Callable[[Array], Array]], right: Array, damping: float, tolerance: float
+) -> Array:
+    """Return the same by conjugate gradients, as near as a number of products gets."""
+    size = float(np.linalg.norm(right))
+    for product in products:
+        found = conjugate_gradients(
+            lambda direction, product=product: product(direction) + damping * direction,  # type: ignore[misc]
+            right,
+            tolerance * size,
+            MOST_PRODUCTS,
+        )
+        if found.descent is None and np.isfinite(found.residual):
+            return found.solution
+    raise _no_curvature()
+
+
+def _no_curvature() -> NumericsError:
+    return NumericsError(
+        "Hessian: training must have some curvature where it stops, got none that is positive and finite; a larger "
+        "alpha or standardised features make training easier."
+    )
 
 
 class TrainedCore(Core):
@@ -55,7 +201,7 @@ class TrainedCore(Core):
 
     def target_rows(self, targets: Any) -> Any:
         """Return a single output's targets for two classes."""
-        return targets[:, 1:] if not self.regresses and targets.shape[1] == 2 else targets
+        return targets if self.regresses else single_output(targets)
 
 
 class TrainedTraining(AutodiffTraining):
@@ -111,8 +257,8 @@ class TrainedTraining(AutodiffTraining):
             handed = csr_matrix(handed)
         fitted = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given)).estimator
         self.passes += int(np.max(getattr(fitted, "n_iter_", 1)))
-        places = None if self.core.regresses else self._handing.class_places(fitted.classes_)
-        if places is not None and places.size < len(self._people.classes):
+        places = NO_PLACES if self.core.regresses else self._handing.class_places(fitted.classes_)
+        if not self.core.regresses and places.size < len(self._people.classes):
             raise NumericsError("labels: nobody is left in some class, so that the estimator forgets it.")
         parameters = self.flat(self.core.read(fitted, places))
         residual = float(np.linalg.norm(self.risk_gradient(parameters, features)[1]))

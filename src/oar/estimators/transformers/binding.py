@@ -1,5 +1,9 @@
 """The transformers that are known, with their settings, and their binding to the columns that come in.
 
+Beside the table that scikit-learn sees there are our rows of numbers (n, w), in which a column of levels takes a place
+for every level. A `Field` is one column of that table and says where it is in the rows; a transformer chooses its
+columns by name, mask or slice.
+
 Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off. In
 a pipeline, transformers are fitted without weights, and so are ours.
 """
@@ -7,18 +11,144 @@ a pipeline, transformers are fitted without weights, and so are ours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
-from oar.estimators.transformers.encoders import codes, one_hot, plainly
-from oar.estimators.transformers.fields import Array, Flow, beside, chosen, numbers
-from oar.estimators.transformers.nodes import Beside, Chain, Encode, Learned, Node, fitted_and_transformed
-from oar.estimators.transformers.pca import Principal, components_kept
-from oar.estimators.transformers.scalers import MaxAbs, MinMax, Robust, Standard, UnitLength
+from oar.estimators.transformers.columns import chosen, codes, one_hot, plainly
+from oar.estimators.transformers.nodes import (
+    Beside,
+    Chain,
+    Encode,
+    Learned,
+    MaxAbs,
+    MinMax,
+    Node,
+    Principal,
+    Robust,
+    Standard,
+    UnitLength,
+    components_kept,
+    fitted_and_transformed,
+)
+from oar.people import Population
 
+Array = NDArray[np.float64]
 STAYS, SHIFTS, CHANGES = range(3)  # what becomes of rows if everybody's are shifted alike: nothing, a shift, or else
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column.
+
+    Attributes:
+        name: what it is called; None where a transformer before it made an array of it.
+        kind: "number", "flag" (0 or 1), "ranks" (0, 1, … of levels in order) or "levels" (a place for each, of which a
+            person's is 1 and all others 0).
+        start: its first place in the rows.
+        levels: of all but numbers, in the order of their ranks or places.
+        present: which of these levels somebody has.
+    """
+
+    name: Any
+    kind: str
+    start: int
+    levels: tuple[Any, ...] = ()
+    present: tuple[bool, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many places it takes."""
+        return len(self.levels) if self.kind == "levels" else 1
+
+    @property
+    def places(self) -> range:
+        """Its places in the rows."""
+        return range(self.start, self.start + self.width)
+
+    @property
+    def word(self) -> str:
+        """The column's name in errors."""
+        return "a column" if self.name is None else f"column {self.name!r}"
+
+
+def dense() -> bool:
+    """Report that columns are in no sparse matrix, as of most transformers."""
+    return False
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The columns that come into a transformer.
+
+    Attributes:
+        fields: these.
+        frame: what they are in, as long as they still are a frame; None for an array.
+        sparse: reports whether scikit-learn keeps them in a sparse matrix.
+    """
+
+    fields: tuple[Field, ...]
+    frame: Any = None
+    sparse: Callable[[], bool] = dense
+
+    @property
+    def width(self) -> int:
+        """How many places all columns take."""
+        return sum(field.width for field in self.fields)
+
+    def some(self, which: list[int]) -> tuple[tuple[int, ...], Flow]:
+        """Return the places of these columns, and the columns as they are once nothing else is there."""
+        places: list[int] = []
+        fields = []
+        for number in which:
+            field = self.fields[number]
+            fields.append(replace(field, start=len(places)))
+            places += field.places
+        frame = None if self.frame is None else self.frame.iloc[:, which]
+        return tuple(places), Flow(tuple(fields), frame)
+
+    def nameless(self) -> Flow:
+        """Return the same columns as an array, as most transformers leave them."""
+        return Flow(tuple(replace(field, name=None) for field in self.fields), None, self.sparse)
+
+
+def numbers(width: int, sparse: Callable[[], bool] = dense) -> Flow:
+    """Return so many columns of numbers."""
+    return Flow(tuple(Field(None, "number", place) for place in range(width)), None, sparse)
+
+
+def beside(flows: list[Flow], sparse: Callable[[], bool]) -> Flow:
+    """Return the columns of several flows, one after the other."""
+    fields, start = [], 0
+    for flow in flows:
+        fields += [replace(field, name=None, start=start + field.start) for field in flow.fields]
+        start += flow.width
+    return Flow(tuple(fields), None, sparse)
+
+
+def flow_of(people: Population, table: bool, frame: Any) -> Flow:
+    """Return the columns of people as an estimator sees them; `frame` is how they are handed to it."""
+    encoding = people.encoding
+    if encoding is None or not table:
+        names = people.names if encoding is None else None
+        fields = [Field(name, "number", place) for place, name in enumerate(names or [None] * people.dimensions)]
+        return Flow(tuple(fields), frame if hasattr(frame, "iloc") else None)
+    features = np.asarray(people.features, dtype=np.float64)
+    rows = features[people.present]
+    found = []
+    for column in encoding.schema:
+        start = encoding.places[column.name].start
+        kind = {"boolean": "flag", "ordinal": "ranks", "category": "levels"}.get(column.kind, "number")
+        levels = (False, True) if kind == "flag" else column.levels
+        if kind == "levels":
+            present = np.asarray(rows[:, encoding.places[column.name]].any(axis=0))
+        else:
+            present = np.isin(np.arange(len(levels)), rows[:, start])
+        found.append(Field(column.name, kind, start, levels, tuple(bool(one) for one in present)))
+    return Flow(tuple(found), frame)
 
 
 class BoundTransformer(NamedTuple):
@@ -27,12 +157,12 @@ class BoundTransformer(NamedTuple):
     Attributes:
         node: what it computes.
         flow: what comes out.
-        learned: what it has learned, where it was fitted; None where it was not.
+        learned: what it has learned, where it was fitted; meaningless where it was not.
     """
 
     node: Node
     flow: Flow
-    learned: Learned | None
+    learned: Learned = ()
 
 
 class NodeInput(NamedTuple):
@@ -46,13 +176,13 @@ class TransformerKind(NamedTuple):
     """One kind of transformer.
 
     Attributes:
-        bind: from (the transformer, its fitted self or None, what comes in) to what it is there.
+        bind: from (the transformer, fitted or not, and what comes in) to what it is there.
         shift: from the transformer and what a common shift has become before it, to what it becomes.
         smooth: whether it has no kinks.
         table: whether it tells columns apart, so that of people with a schema it must be given the table.
     """
 
-    bind: Callable[[Any, Any, NodeInput], BoundTransformer]
+    bind: Callable[[Any, NodeInput], BoundTransformer]
     shift: Callable[[Any, int], int]
     smooth: bool = True
     table: bool = False
@@ -61,38 +191,30 @@ class TransformerKind(NamedTuple):
 def kind_of(transformer: Any) -> TransformerKind:
     """Return what is known of a transformer; raise, with what to use instead, where nothing is."""
     kind = type(transformer)
-    if transformer is None or isinstance(transformer, str):
+    if passes_on(transformer):
         return KNOWN["FunctionTransformer"]
     if not kind.__module__.startswith("sklearn.") or kind.__name__ not in KNOWN:
         raise refused(kind.__name__, f"is not one of the transformers that are known: {', '.join(KNOWN)}")
     return KNOWN[kind.__name__]
 
 
-def bind(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
-    """Bind one transformer."""
-    return kind_of(transformer).bind(transformer, fitted, incoming)
+def passes_on(transformer: Any) -> bool:
+    """Report whether a word ("passthrough"), or None, stands where a transformer could."""
+    return transformer is None or isinstance(transformer, str)
 
 
-def bind_all(steps: list[tuple[Any, Any]], incoming: NodeInput) -> BoundTransformer:
-    """Bind several, one after the other: pairs of the transformer and its fitted self, or None."""
-    nodes: list[Node] = []
-    learned: list[Learned] = []
-    for transformer, fitted in steps:
-        found = bind(transformer, fitted, incoming)
-        nodes.append(found.node)
-        learned.append(found.learned)
-        incoming = NodeInput(found.flow, _after(found, incoming.rows))
-    read = tuple(learned) if all(one is not None for one in learned) else None
-    return BoundTransformer(Chain(tuple(nodes)), incoming.flow, read)
+def bind_all(steps: list[Any], incoming: NodeInput) -> BoundTransformer:
+    """Bind several transformers, one after the other."""
+    bound: list[BoundTransformer] = []
+    for transformer in steps:
+        bound.append(kind_of(transformer).bind(transformer, incoming))
+        incoming = NodeInput(bound[-1].flow, _after(bound[-1].node, incoming.rows))
+    return BoundTransformer(Chain(tuple(one.node for one in bound)), incoming.flow, tuple(one.learned for one in bound))
 
 
-def _after(bound: BoundTransformer, rows: Callable[[], Array]) -> Callable[[], Array]:
+def _after(node: Node, rows: Callable[[], Array]) -> Callable[[], Array]:
     """Return how people stand after a transformer; computed only if somebody asks."""
-
-    def after() -> Array:
-        return fitted_and_transformed(bound.node, rows())
-
-    return after
+    return lambda: fitted_and_transformed(node, rows())
 
 
 def _at(places: tuple[int, ...], rows: Callable[[], Array]) -> Callable[[], Array]:
@@ -110,18 +232,15 @@ def refused(name: str, why: str) -> OptionError:
 
 def _numeric(incoming: NodeInput, make: Callable[[NodeInput], tuple[Node, Any, int]]) -> BoundTransformer:
     """Bind what is for numbers, after levels that are numbers have become them."""
-    flow, first = incoming.flow, None
-    if any(field.kind != "number" for field in flow.fields):
+    flow = incoming.flow
+    if all(field.kind == "number" for field in flow.fields):
+        node, learned, width = make(incoming)
+    else:
         parts, width = plainly(flow)
         first = Encode(parts)
-        seen = NodeInput(numbers(width, flow.sparse), _after(BoundTransformer(first, flow, ()), incoming.rows))
-    else:
-        seen = incoming
-    node, learned, width = make(seen)
-    out = numbers(width, None if isinstance(node, Principal) else flow.sparse)
-    if first is None:
-        return BoundTransformer(node, out, learned)
-    return BoundTransformer(Chain((first, node)), out, None if learned is None else ((), learned))
+        own, later, width = make(NodeInput(numbers(width, flow.sparse), _after(first, incoming.rows)))
+        node, learned = Chain((first, own)), ((), later)
+    return BoundTransformer(node, numbers(width, flow.sparse), learned)
 
 
 def as_numbers(incoming: NodeInput) -> BoundTransformer:
@@ -129,33 +248,40 @@ def as_numbers(incoming: NodeInput) -> BoundTransformer:
     return _numeric(incoming, lambda seen: (Node(), (), seen.flow.width))
 
 
-def _standard(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _read(transformer: Any, *names: str) -> Learned:
+    """Return what a fitted transformer has learned under these names."""
+    return tuple(getattr(transformer, name, None) for name in names)
+
+
+def _centre_and_scale(scaler: Any, centre: str, width: int) -> tuple[Array, Array]:
+    """Return what a fitted scaler subtracts, which it keeps by this name, and divides by; 0 and 1 where it does not."""
+    centres, scales = _read(scaler, centre, "scale_")
+    return np.zeros(width) if centres is None else centres, np.ones(width) if scales is None else scales
+
+
+def _standard(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     def make(seen: NodeInput) -> tuple[Node, Any, int]:
-        width, learned = seen.flow.width, None
-        if fitted is not None:
-            mean = np.zeros(width) if fitted.mean_ is None else fitted.mean_
-            learned = (mean, np.ones(width) if fitted.scale_ is None else fitted.scale_**2)
-        return Standard(bool(scaler.with_mean), bool(scaler.with_std)), learned, width
+        mean, scale = _centre_and_scale(scaler, "mean_", seen.flow.width)
+        return Standard(bool(scaler.with_mean), bool(scaler.with_std)), (mean, scale**2), seen.flow.width
 
     return _numeric(incoming, make)
 
 
-def _min_max(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _min_max(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     if scaler.clip:
         raise refused("MinMaxScaler(clip=True)", "has no slope beyond the ends")
     low, high = (float(end) for end in scaler.feature_range)
-    learned = None if fitted is None else (fitted.data_min_, fitted.data_max_)
+    learned = _read(scaler, "data_min_", "data_max_")
     return _numeric(incoming, lambda seen: (MinMax(low, high), learned, seen.flow.width))
 
 
-def _max_abs(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _max_abs(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(scaler, "clip", False):
         raise refused("MaxAbsScaler(clip=True)", "has no slope beyond the ends")
-    learned = None if fitted is None else (fitted.max_abs_,)
-    return _numeric(incoming, lambda seen: (MaxAbs(), learned, seen.flow.width))
+    return _numeric(incoming, lambda seen: (MaxAbs(), _read(scaler, "max_abs_"), seen.flow.width))
 
 
-def _robust(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _robust(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     from scipy.stats import norm
 
     low, high = (float(share) / 100 for share in scaler.quantile_range)
@@ -163,20 +289,16 @@ def _robust(scaler: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     node = Robust(bool(scaler.with_centering), bool(scaler.with_scaling), low, high, normal)
 
     def make(seen: NodeInput) -> tuple[Node, Any, int]:
-        width, learned = seen.flow.width, None
-        if fitted is not None:
-            centre = np.zeros(width) if fitted.center_ is None else fitted.center_
-            learned = (centre, np.ones(width) if fitted.scale_ is None else fitted.scale_)
-        return node, learned, width
+        return node, _centre_and_scale(scaler, "center_", seen.flow.width), seen.flow.width
 
     return _numeric(incoming, make)
 
 
-def _normalizer(normalizer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _normalizer(normalizer: Any, incoming: NodeInput) -> BoundTransformer:
     return _numeric(incoming, lambda seen: (UnitLength(str(normalizer.norm)), (), seen.flow.width))
 
 
-def _pca(pca: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _pca(pca: Any, incoming: NodeInput) -> BoundTransformer:
     wanted = pca.n_components
     if isinstance(wanted, str):
         raise refused(f"PCA(n_components={wanted!r})", "chooses by itself how many components there are")
@@ -185,19 +307,19 @@ def _pca(pca: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
     whiten = bool(pca.whiten)
 
     def make(seen: NodeInput) -> tuple[Node, Any, int]:
-        if fitted is not None:
-            learned = (fitted.mean_, fitted.components_, fitted.explained_variance_)
-            return Principal(int(fitted.n_components_), whiten), learned, int(fitted.n_components_)
-        rows = seen.rows()
-        if seen.flow.is_sparse:
-            raise refused(
-                "PCA of a sparse matrix", "approximates (OneHotEncoder(sparse_output=False) makes no such one)"
-            )
-        _check_pca(pca, rows.shape)
-        kept = components_kept(wanted, rows, whiten)
-        return Principal(kept, whiten), None, kept
+        kept = getattr(pca, "n_components_", 0)
+        if not kept:
+            rows = seen.rows()
+            if seen.flow.sparse():
+                raise refused(
+                    "PCA of a sparse matrix", "approximates (OneHotEncoder(sparse_output=False) makes no such one)"
+                )
+            _check_pca(pca, rows.shape)
+            kept = components_kept(wanted, rows, whiten)
+        return Principal(int(kept), whiten), _read(pca, "mean_", "components_", "explained_variance_"), int(kept)
 
-    return _numeric(incoming, make)
+    bound = _numeric(incoming, make)
+    return bound._replace(flow=replace(bound.flow, sparse=dense))
 
 
 def _check_pca(pca: Any, shape: tuple[int, ...]) -> None:
@@ -214,82 +336,86 @@ def _check_pca(pca: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def _one_hot(encoder: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _one_hot(encoder: Any, incoming: NodeInput) -> BoundTransformer:
+    _check_pooling(encoder)
+    parts, width = one_hot(encoder, incoming.flow)
+    return BoundTransformer(Encode(parts), numbers(width, lambda: bool(encoder.sparse_output)))
+
+
+def _ordinal(encoder: Any, incoming: NodeInput) -> BoundTransformer:
+    _check_pooling(encoder)
+    parts, width = codes(encoder, incoming.flow)
+    return BoundTransformer(Encode(parts), numbers(width))
+
+
+def _check_pooling(encoder: Any) -> None:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
-        raise refused("OneHotEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
-    parts, width = one_hot(encoder, fitted, incoming.flow)
-    return BoundTransformer(Encode(parts), numbers(width, (lambda: True) if encoder.sparse_output else None), ())
+        name = type(encoder).__name__
+        raise refused(f"{name}(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
 
 
-def _ordinal(encoder: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
-    if encoder.min_frequency is not None or encoder.max_categories is not None:
-        raise refused("OrdinalEncoder(min_frequency=…, max_categories=…)", "pools levels by how many people have them")
-    parts, width = codes(encoder, fitted, incoming.flow)
-    return BoundTransformer(Encode(parts), numbers(width), ())
-
-
-def _imputer(imputer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _imputer(imputer: Any, incoming: NodeInput) -> BoundTransformer:
     """Bind an imputer: nobody here has missing values (a Population has none), so that it changes nothing."""
     missing = imputer.missing_values
     absent = missing is None or type(missing).__name__ == "NAType" or missing != missing
     if not absent:  # anything but NaN, None and NA is a value that people may have
         raise refused(f"{type(imputer).__name__}(missing_values={missing!r})", "changes values that people may have")
-    return BoundTransformer(Node(), incoming.flow.nameless(), ())
+    return BoundTransformer(Node(), incoming.flow.nameless())
 
 
-def _function(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _function(transformer: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(transformer, "func", None) is not None:
         raise refused("FunctionTransformer(func=…)", "is a function of its own")
-    return BoundTransformer(Node(), incoming.flow, ())
+    return BoundTransformer(Node(), incoming.flow)
 
 
-def _pipeline(pipeline: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
-    own = [None] * len(pipeline.steps) if fitted is None else [step for _, step in fitted.steps]
-    return bind_all([(step, done) for (_, step), done in zip(pipeline.steps, own, strict=True)], incoming)
+def _pipeline(pipeline: Any, incoming: NodeInput) -> BoundTransformer:
+    return bind_all([step for _, step in pipeline.steps], incoming)
 
 
-def _columns(transformer: Any, fitted: Any, incoming: NodeInput) -> BoundTransformer:
+def _columns(transformer: Any, incoming: NodeInput) -> BoundTransformer:
     """Bind a ColumnTransformer: each for its columns, then the remainder."""
     if transformer.transformer_weights:
         raise refused("ColumnTransformer(transformer_weights=…)", "weighs its parts")
     flow, left = incoming.flow, set(range(len(incoming.flow.fields)))
-    branches: list[tuple[tuple[int, ...], BoundTransformer]] = []
     jobs = []
     for name, part, columns in transformer.transformers:
         which = chosen(columns, flow, f"ColumnTransformer's {name!r}")
         left -= set(which)
         jobs.append((name, part, which))
     jobs.append(("remainder", transformer.remainder, sorted(left)))
+    fitted = getattr(transformer, "named_transformers_", {})
+    branches: list[tuple[tuple[int, ...], BoundTransformer]] = []
     for name, part, which in jobs:
         if not which or (isinstance(part, str) and part == "drop"):
             continue
         places, own = flow.some(which)
-        done = None if fitted is None or isinstance(part, str) else fitted.named_transformers_[name]
-        branches.append((places, bind(part, done, NodeInput(own, _at(places, incoming.rows)))))
+        done = part if passes_on(part) else fitted.get(name, part)
+        branches.append((places, kind_of(part).bind(done, NodeInput(own, _at(places, incoming.rows)))))
     if not branches:
         raise OptionError("model: its ColumnTransformer drops every column; there is nothing to train on.")
-    learned = tuple(bound.learned for _, bound in branches)
-    node = Beside(tuple((places, bound.node) for places, bound in branches))
-    read = learned if all(one is not None for one in learned) else None
+    sparse = _stacked(transformer.sparse_threshold, branches, incoming)
     return BoundTransformer(
-        node, beside([bound.flow for _, bound in branches], _stacked(transformer, branches, incoming)), read
+        Beside(tuple((places, bound.node) for places, bound in branches)),
+        beside([bound.flow for _, bound in branches], sparse),
+        tuple(bound.learned for _, bound in branches),
     )
 
 
 def _stacked(
-    transformer: Any, branches: list[tuple[tuple[int, ...], BoundTransformer]], incoming: NodeInput
-) -> Callable[[], bool] | None:
+    threshold: float, branches: list[tuple[tuple[int, ...], BoundTransformer]], incoming: NodeInput
+) -> Callable[[], bool]:
     """Return what reports whether a ColumnTransformer makes a sparse matrix: if few entries are not 0."""
-    if all(bound.flow.sparse is None for _, bound in branches):
-        return None
 
     def sparse() -> bool:
+        if not any(bound.flow.sparse() for _, bound in branches):
+            return False
         entries = filled = 0
         for places, bound in branches:
-            rows = _after(bound, _at(places, incoming.rows))()
+            rows = _after(bound.node, _at(places, incoming.rows))()
             entries += rows.size
-            filled += int(np.count_nonzero(rows)) if bound.flow.is_sparse else rows.size
-        return any(bound.flow.is_sparse for _, bound in branches) and filled < transformer.sparse_threshold * entries
+            filled += int(np.count_nonzero(rows)) if bound.flow.sparse() else rows.size
+        return filled < threshold * entries
 
     return sparse
 
@@ -305,10 +431,9 @@ def everything(transformers: list[Any]) -> list[Any]:
     """Return these transformers and all inside them; raise where one is not known."""
     found: list[Any] = []
     for one in transformers:
-        if isinstance(one, str) or one is None:
-            continue
-        kind_of(one)
-        found += [one, *everything(_parts(one))]
+        if not passes_on(one):
+            kind_of(one)
+            found += [one, *everything(_parts(one))]
     return found
 
 

@@ -1,11 +1,7 @@
 """The front of a pipeline: transformers before the estimator that predicts, refitted with it.
 
-The transformers turn rows into e = T(x; m) with what they learn of everybody present, m = S(X). These are parameters
-like any others, so that with R the estimator's own training risk
-
-    F(θ, m) = (∇_θ R(θ; T(X; m)), m − S(X)),     ∂F = ( H  C ; 0  I ),    C = Σ_i w̄_i ∂_e∇_θ ℓ_i ∂e_i/∂m
-
-is zero at the refit. The adjoint ∂Fᵀ v = g is solved from the top, v_θ = H⁻¹ g_θ and v_m = g_m − Cᵀ v_θ, and
+The transformers turn rows into e = T(x; m) with what they learn of everybody present, m = S(X). They are differentiated
+as every preprocessing is (`oar.models.wrap.scaled.PreprocessedTraining`), with
 
     ∇_x s_i = (∂T/∂x)ᵀ ∇_e s_i − (∂S/∂x_i)ᵀ v_m / w̄_i.
 
@@ -16,16 +12,16 @@ one case of this that is written out by hand, with weights.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from oar.checks import need_jax
 from oar.errors import NumericsError, OptionError
 from oar.estimators.cores.protocol import Core
-from oar.estimators.fitting import RowConversion
+from oar.estimators.rows import RowConversion, last_step
 from oar.estimators.transformers.binding import (
     SHIFTS,
     STAYS,
@@ -33,40 +29,23 @@ from oar.estimators.transformers.binding import (
     NodeInput,
     as_numbers,
     bind_all,
+    dense,
     everything,
+    flow_of,
     kind_of,
+    passes_on,
 )
-from oar.estimators.transformers.fields import flow_of
-from oar.estimators.transformers.nodes import Chain, FrontPasses, Learned, Node, transformed
-from oar.estimators.twin import TwinParameters
-from oar.models.differentiable import need_jax
-from oar.models.training import ALL, Array, Fit, Some, displaced, goals
+from oar.estimators.transformers.nodes import Chain, Learned, Node, computed
+from oar.estimators.twin import NO_FRONT, NoFront, TwinParameters
+from oar.models.training import ALL, Array, Some, displaced
+from oar.models.wrap.scaled import PreprocessedRows, PreprocessedTraining
 from oar.people import Population
 
 FEW = 5  # rows that show what a frame's columns are
 
 
 @dataclass(frozen=True, eq=False)
-class BoundFront:
-    """A front for the columns of some people.
-
-    Attributes:
-        node: what it computes of their features.
-        sparse: reports whether scikit-learn hands a sparse matrix to the estimator; None where it never does.
-        learned: what it has learned, where it was fitted; None where it was not.
-    """
-
-    node: Node
-    sparse: Callable[[], bool] | None
-    learned: Learned | None
-
-    def training(self, features: Array, people: Population, core: Core) -> FrontTraining:
-        """Bind front and estimator to people."""
-        return FrontTraining(self.node, features, people, core, self.sparse)
-
-
-@dataclass(frozen=True, eq=False)
-class Front:
+class Front(NoFront):
     """The transformers of a pipeline, however deep; `oar.Problem` makes it of a Pipeline.
 
     Attributes:
@@ -84,28 +63,31 @@ class Front:
         """Return everything before the estimator that predicts, of pipelines within pipelines too."""
         found: list[Any] = []
         while hasattr(pipeline, "steps"):
-            found += [step for _, step in pipeline.steps[:-1]]
+            found += [step for _, step in pipeline.steps[:-1] if not passes_on(step)]
             pipeline = pipeline.steps[-1][1]
         return found
 
     @property
-    def empty(self) -> bool:
+    def empty(self) -> bool:  # type: ignore[override]
         """Whether nothing stands before the estimator."""
-        return not everything(self._steps(self.pipeline))
+        return not self._steps(self.pipeline)
 
     @property
     def name(self) -> str:
         """The names of the transformers, in order."""
-        names = [type(one).__name__ for one in self._steps(self.pipeline) if not (one is None or isinstance(one, str))]
-        return ", then ".join(names)
+        return ", then ".join(type(one).__name__ for one in self._steps(self.pipeline))
+
+    def behind(self, name: str) -> str:
+        """Return the name of an estimator, and that transformers stand before it."""
+        return f"{name} behind {self.name}"
 
     @property
-    def table(self) -> bool:
+    def table(self) -> bool:  # type: ignore[override]
         """Whether it tells columns apart."""
         return any(kind_of(one).table for one in everything(self._steps(self.pipeline)))
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         """Whether nothing in it has kinks."""
         return all(kind_of(one).smooth for one in everything(self._steps(self.pipeline)))
 
@@ -117,50 +99,48 @@ class Front:
         return shift
 
     @property
-    def invariant(self) -> bool:
+    def invariant(self) -> bool:  # type: ignore[override]
         """Whether a shift of everybody and the query changes nothing behind it, as behind what centres."""
         return self._shift == STAYS
 
     @property
-    def equivariant(self) -> bool:
+    def equivariant(self) -> bool:  # type: ignore[override]
         """Whether such a shift is at most a shift behind it."""
         return self._shift <= SHIFTS
 
-    def bound(self, people: Population) -> BoundFront:
-        """Bind the transformers to the columns of these people."""
-        return self._bound(people, None)
+    def check(self, people: Population) -> None:
+        """Raise where a transformer cannot be fitted to these people's columns."""
+        self.bound(people, self.pipeline)
+
+    def training(self, features: Array, people: Population, core: Core) -> FrontTraining:
+        """Bind transformers and estimator to people."""
+        bound = self.bound(people, self.pipeline)
+        return FrontTraining(bound.node, features, people, core, bound.flow.sparse)
 
     def read(self, fitted: Any, people: Population) -> FittedFront:
         """Return what the transformers of a fitted pipeline have learned."""
-        bound = self._bound(people, fitted)
-        assert bound.learned is not None
+        bound = self.bound(people, fitted)
         return FittedFront(bound.node, bound.learned)
 
-    def _bound(self, people: Population, fitted: Any) -> BoundFront:
+    def bound(self, people: Population, pipeline: Any) -> BoundTransformer:
+        """Bind the transformers of a pipeline, fitted or not, to the columns of these people."""
         need_jax(self.name)
         features = np.asarray(people.features, dtype=np.float64)
         present = features[people.present]
         frame = RowConversion(people, table=self.table).rows(present[:FEW])
-        steps = self._steps(self.pipeline)
-        own = [None] * len(steps) if fitted is None else self._steps(fitted)
         incoming = NodeInput(flow_of(people, self.table, frame), lambda: present)
-        bound = bind_all(list(zip(steps, own, strict=True)), incoming)
-        last: BoundTransformer = as_numbers(NodeInput(bound.flow, incoming.rows))
-        learned = None if bound.learned is None else (bound.learned, last.learned)
-        return BoundFront(Chain((bound.node, last.node)), last.flow.sparse, learned)
+        bound = bind_all(self._steps(pipeline), incoming)
+        last = as_numbers(NodeInput(bound.flow, incoming.rows))
+        return BoundTransformer(Chain((bound.node, last.node)), last.flow, (bound.learned, last.learned))
 
 
-def front_of(pipeline: Any) -> Front | None:
-    """Return what stands before the estimator that predicts; None where nothing does."""
-    if not hasattr(pipeline, "steps"):
-        return None
-    last = pipeline
-    while hasattr(last, "steps"):
-        last = last.steps[-1][1]
-    if last is None or isinstance(last, str):
+def front_of(pipeline: Any) -> NoFront:
+    """Return what stands before the estimator that predicts."""
+    last = last_step(pipeline)
+    if passes_on(last):
         raise OptionError(f"model: a Pipeline must end in an estimator that predicts, got {last!r} as its last step.")
     front = Front(pipeline)
-    return None if front.empty else front
+    return NO_FRONT if front.empty else front
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,23 +152,62 @@ class FittedFront:
 
     def transform(self, rows: Array) -> Array:
         """Return what the estimator behind them is given for people (m, d)."""
-        return transformed(self.node, np.asarray(rows, dtype=np.float64), self.learned)
+        return computed(self.node, "applied", np.asarray(rows, dtype=np.float64), self.learned)
 
 
-@dataclass(eq=False)
-class FrontInput:
-    """People who have moved.
+class FrontPasses:
+    """The functions of one front, from NumPy to NumPy; what is learned is one flat vector, each number in its unit."""
 
-    Attributes:
-        rows: (n, d) in their own units.
-        last: what transformers last knew (m, as bytes), and how the estimator's training saw people then.
-    """
+    def __init__(self, node: Node, rows: Array, shares: Array) -> None:
+        """Learn from rows how long the vector is, and the units."""
+        import jax
 
-    rows: Array
-    last: tuple[bytes, Any] | None = None
+        self._node = node
+        first = computed(node, "learned", rows, shares)
+        leaves, self._tree = jax.tree.flatten(first)
+        self._shapes = [leaf.shape for leaf in leaves]
+        self._ends = np.cumsum([leaf.size for leaf in leaves], dtype=int)
+        self.count = int(self._ends[-1]) if leaves else 0
+        self._units = np.ones(self.count)
+        self._units = self._flat(node.units(first))
+        self.first = self._flat(first) / self._units
+
+    def _flat(self, learned: Learned) -> Array:
+        import jax
+
+        leaves = [np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(learned)]
+        return np.concatenate(leaves) if leaves else np.zeros(0)
+
+    def tree(self, flat: Array) -> Learned:
+        """Return what was learned, as the nodes have it, in the people's units."""
+        import jax
+
+        parts = np.split(flat * self._units, self._ends[:-1]) if self.count else []
+        return jax.tree.unflatten(
+            self._tree, [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        )
+
+    def learned(self, rows: Array, shares: Array) -> Array:
+        """Return m for rows (n, d)."""
+        return self._flat(computed(self._node, "learned", rows, shares)) / self._units if self.count else np.zeros(0)
+
+    def applied(self, rows: Array, flat: Array) -> Array:
+        """Return e (n, d')."""
+        return computed(self._node, "applied", rows, self.tree(flat))
+
+    def pull_applied(self, rows: Array, flat: Array, slopes: Array) -> tuple[Array, Array]:
+        """Return (∂e/∂x)ᵀ slopes (n, d), and Σ (∂e/∂m)ᵀ slopes."""
+        by_rows, by_learned = computed(self._node, "pull_applied", rows, self.tree(flat), slopes)
+        return by_rows, self._flat(by_learned) * self._units
+
+    def pull_learned(self, rows: Array, shares: Array, signal: Array) -> tuple[Array, Array]:
+        """Return (∂m/∂x)ᵀ signal (n, d), and its slope in everyone's share (n,)."""
+        if not self.count:
+            return np.zeros_like(rows), np.zeros(len(rows))
+        return computed(self._node, "pull_learned", rows, shares, self.tree(signal / self._units**2))
 
 
-class FrontTraining:
+class FrontTraining(PreprocessedTraining):
     """Implements `Training` for an estimator behind transformers.
 
     Args:
@@ -196,7 +215,7 @@ class FrontTraining:
         features: (n, d).
         people: with labels and weights.
         core: the estimator that predicts.
-        sparse: reports whether scikit-learn hands it a sparse matrix; None where it never does.
+        sparse: reports whether scikit-learn hands it a sparse matrix.
     """
 
     def __init__(
@@ -205,7 +224,7 @@ class FrontTraining:
         features: Array,
         people: Population,
         core: Core,
-        sparse: Callable[[], bool] | None = None,
+        sparse: Callable[[], bool] = dense,
     ) -> None:
         """Fit the transformers to people as they stand; parameters are the estimator's, then m."""
         self._node, self._core, self._features = node, core, features
@@ -214,10 +233,10 @@ class FrontTraining:
         self._before = self._checked(self._front.applied(features, self._front.first))
         self.inner: Any = core.training(self._before, people)
         if hasattr(self.inner, "sparse"):  # its refits are the estimator's own, which can tell
-            self.inner.sparse = sparse is not None and sparse()
+            self.inner.sparse = sparse()
         self.size, self.dimensions = features.shape
         self.weights, self.targets = self.inner.weights, self.inner.targets
-        self.parameter_count = self.inner.parameter_count + self._front.count
+        self.first = self._front.first
 
     @staticmethod
     def _checked(rows: Array) -> Array:
@@ -228,76 +247,34 @@ class FrontTraining:
             )
         return rows
 
-    @property
-    def passes(self) -> int:
-        """The number of passes over all the data so far."""
-        return int(self.inner.passes)
-
-    @property
-    def damping(self) -> float:
-        """The damping of the estimator's Hessian."""
-        return float(getattr(self.inner, "damping", 0.0))
-
-    def start(self) -> Array:
-        """Start the estimator as it starts, and the transformers as the unmoved people have them."""
-        return np.concatenate([self.inner.start(), self._front.first])
-
-    def moved(self, moves: Array | None, columns: Some = ALL) -> FrontInput:
+    def moved(self, moves: Array | None, columns: Some = ALL) -> PreprocessedRows:
         """Return everyone after moves of all features, or of these."""
-        return FrontInput(displaced(self._features, moves, columns))
+        return PreprocessedRows(displaced(self._features, moves, columns))
 
-    def _split(self, vector: Array) -> tuple[Array, Array]:
-        """Return the estimator's part, and the transformers'."""
-        return vector[: self.inner.parameter_count], vector[self.inner.parameter_count :]
+    def _learned(self, features: PreprocessedRows) -> Array:
+        return self._front.learned(features.rows, self._shares)
 
-    def _inner_features(self, features: FrontInput, learned: Array) -> Any:
-        """Return e as the estimator's training wants it; made once for each pair of rows and m."""
-        key = learned.tobytes()
-        if features.last is None or features.last[0] != key:
-            rows = self._checked(self._front.applied(features.rows, learned))
-            place = getattr(self.inner, "placed", None)
-            features.last = key, self.inner.moved(rows - self._before) if place is None else place(rows)
-        return features.last[1]
+    def _placed(self, features: PreprocessedRows, learned: Array) -> Any:
+        rows = self._checked(self._front.applied(features.rows, learned))
+        return self.inner.placed(rows) if hasattr(self.inner, "placed") else self.inner.moved(rows - self._before)
 
-    def fit(self, features: FrontInput, start: Array, tolerance: float) -> Fit:
-        """Refit the transformers, and then the estimator."""
-        learned = self._front.learned(features.rows, self._shares)
-        found = self.inner.fit(self._inner_features(features, learned), self._split(start)[0], tolerance)
-        return Fit(np.concatenate([found.parameters, learned]), features, found.residual, found.converged)
+    def _applied(self, rows: Array, learned: Array) -> Array:
+        return self._front.applied(rows, learned)
 
-    def risk_gradient(self, parameters: Array, features: FrontInput) -> tuple[float, Array]:
-        """Return the risk, with ½‖m − S‖² added to it, and F."""
-        theta, learned = self._split(parameters)
-        value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, learned))
-        off = learned - self._front.learned(features.rows, self._shares)
-        return value + 0.5 * float(off @ off), np.concatenate([gradient, off])
+    def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
+        return self._front.pull_applied(rows, learned, slopes)
 
-    def product(self, parameters: Array, features: FrontInput, direction: Array) -> Array:
-        """Return ∂Fᵀ times a direction."""
-        theta, learned = self._split(parameters)
-        inner, along = self._split(direction)
-        image = self.inner.product(theta, self._inner_features(features, learned), inner)
-        return np.concatenate([image, along + self._by_front(parameters, features, inner)])
+    def _by_learned(self, theta: Array, learned: Array, features: PreprocessedRows, signal: Array) -> Array:
+        slopes = self.inner.score_gradients(theta, self._seen(features, learned), signal)
+        return self._pulled_back(features.rows, learned, self.weights[:, None] * slopes)[1]
 
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v with ∂Fᵀ v = right."""
-        theta, learned = self._split(fit.parameters)
-        pull, pull_front = self._split(right)
-        inner = Fit(theta, self._inner_features(fit.features, learned), fit.residual, fit.converged)
-        signal = self.inner.solve(inner, pull, None if start is None else self._split(start)[0], tolerance)
-        return np.concatenate([signal, pull_front - self._by_front(fit.parameters, fit.features, signal)])
-
-    def _by_front(self, parameters: Array, features: FrontInput, signal: Array) -> Array:
-        """Return Cᵀ v_θ: one pass."""
-        theta, learned = self._split(parameters)
-        slopes = self.inner.score_gradients(theta, self._inner_features(features, learned), signal)
-        return self._front.pull_applied(features.rows, learned, self.weights[:, None] * slopes)[1]
-
-    def score_gradients(self, parameters: Array, features: FrontInput, signal: Array, columns: Some = ALL) -> Array:
+    def score_gradients(
+        self, parameters: Array, features: PreprocessedRows, signal: Array, columns: Some = ALL
+    ) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)
-        slopes = self.inner.score_gradients(theta, self._inner_features(features, learned), inner)
+        slopes = self.inner.score_gradients(theta, self._seen(features, learned), inner)
         found = self._front.pull_applied(features.rows, learned, slopes)[0]
         through = self._front.pull_learned(features.rows, self._shares, along)[0]
         found = found - through / np.where(self.weights > 0, self.weights, np.inf)[:, None]
@@ -305,12 +282,11 @@ class FrontTraining:
 
     def contributing(self, targets: Array, weights: Array) -> FrontTraining:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        other = copy.copy(self)
-        other.inner = self.inner.contributing(targets, weights)
-        other.targets, other.weights, other._shares = targets, weights, _shares(weights)
+        other: FrontTraining = super().contributing(targets, weights)
+        other._shares = _shares(weights)
         return other
 
-    def scores(self, parameters: Array, features: FrontInput, signal: Array, targets: Array) -> Array:
+    def scores(self, parameters: Array, features: PreprocessedRows, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`.
 
         Through the transformers a label does nothing, and leaving takes the person out of S: with the slope G_i of
@@ -319,32 +295,11 @@ class FrontTraining:
         """
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)
-        values = self.inner.scores(theta, self._inner_features(features, learned), inner, targets)
+        values = self.inner.scores(theta, self._seen(features, learned), inner, targets)
         slopes = self._front.pull_learned(features.rows, self._shares, along)[1]
         here, others = self.weights > 0, max(int((self.weights > 0).sum()) - 1, 1)
         weights = np.where(here, self.weights, 1.0)
         return values - np.where(here, slopes * (1 - weights) / (weights * others), 0.0)
-
-    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
-        """Return L, its gradient in the estimator's and the transformers' parameters, and in the query."""
-        theta, learned = self._split(parameters)
-        row = np.asarray(query, dtype=np.float64)[None]
-        loss, pull, slope = self.inner.goal(theta, self._front.applied(row, learned)[0], target)
-        by_query, by_front = self._front.pull_applied(row, learned, slope[None])
-        return loss, np.concatenate([pull, by_front]), by_query[0]
-
-    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
-        """Return many people's losses (m,), their mean's gradient in all parameters, and each one's ∇_x (m, d)."""
-        theta, learned = self._split(parameters)
-        losses, pull, slopes = goals(self.inner, theta, self._front.applied(rows, learned), targets)
-        by_rows, by_front = self._front.pull_applied(rows, learned, slopes)
-        return losses, np.concatenate([pull, by_front / len(rows)]), by_rows
-
-    def outputs(self, parameters: Array, query: Array) -> Array:
-        """Return the estimator's outputs for one person."""
-        theta, learned = self._split(parameters)
-        row = np.asarray(query, dtype=np.float64)[None]
-        return self.inner.outputs(theta, self._front.applied(row, learned)[0])
 
     def parameters(self, flat: Array) -> Any:
         """Return flat parameters as the twin has them."""

@@ -7,7 +7,16 @@ u (n,), 1/n for each of the n people who are present and 0 for who has left,
     e = applied(X, m)        what its `transform` makes of each row
 
 are written for JAX, compiled once for each node and kept, in float64. Shares are an argument so that what one person's
-leaving does can be differentiated too.
+leaving does can be differentiated too. What scalers learn is unweighted, as in pipelines, and constant columns are
+divided by 1.
+
+**PCA.** With A = Σ u (x − μ)(x − μ)ᵀ = V Λ Vᵀ, a change dA turns the components and stretches the eigenvalues by
+
+    dV_k = V (F ∘ Vᵀ dA V_k),   F_ij = 1 / (λ_j − λ_i) for i ≠ j, else 0,        dλ_k = (V_kᵀ dA V_k) diagonal.
+
+So the decomposition is taken as it is and its first-order change is added to it, which is zero in value and right in
+slope. Of two kept components with equal eigenvalues any turn will do (F = 0); where the last that is kept and the first
+that is not are equal, what is kept is chance, and that is refused.
 """
 
 from __future__ import annotations
@@ -19,9 +28,14 @@ from typing import Any
 
 import numpy as np
 
+from oar.errors import NumericsError
 from oar.models.training import Array
 
 Learned = Any  # a tuple of arrays, or of such tuples
+EPS = float(np.finfo(np.float64).eps)
+NOTHING = 10 * EPS  # a range below this is that of a constant column
+EQUAL = 1e-9  # eigenvalues that differ by less, as a share of the largest, may be turned into one another
+UNCLEAR = 1e-7  # at the cut
 
 
 class Node:
@@ -190,75 +204,231 @@ def _compiled(node: Node, kind: str) -> Callable[..., Any]:
     return jax.jit(functions[kind])
 
 
-class FrontPasses:
-    """The functions of one front, from NumPy to NumPy; what is learned is one flat vector, each number in its unit."""
-
-    def __init__(self, node: Node, rows: Array, shares: Array) -> None:
-        """Learn from rows how long the vector is, and the units."""
-        import jax
-
-        self._node = node
-        first = self._run("learned", rows, shares)
-        leaves, self._tree = jax.tree.flatten(first)
-        self._shapes = [leaf.shape for leaf in leaves]
-        self._ends = np.cumsum([leaf.size for leaf in leaves], dtype=int)
-        self.count = int(self._ends[-1]) if leaves else 0
-        self._units = np.ones(self.count)
-        self._units = self._flat(node.units(first))
-        self.first = self._flat(first) / self._units
-
-    def _run(self, kind: str, *arguments: Any) -> Any:
-        import jax
-
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, _compiled(self._node, kind)(*arguments))
-
-    def _flat(self, learned: Learned) -> Array:
-        import jax
-
-        leaves = [np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(learned)]
-        return np.concatenate(leaves) if leaves else np.zeros(0)
-
-    def tree(self, flat: Array) -> Learned:
-        """Return what was learned, as the nodes have it, in the people's units."""
-        import jax
-
-        parts = np.split(flat * self._units, self._ends[:-1]) if self.count else []
-        return jax.tree.unflatten(
-            self._tree, [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-        )
-
-    def learned(self, rows: Array, shares: Array) -> Array:
-        """Return m for rows (n, d)."""
-        return self._flat(self._run("learned", rows, shares)) / self._units if self.count else np.zeros(0)
-
-    def applied(self, rows: Array, flat: Array) -> Array:
-        """Return e (n, d')."""
-        return self._run("applied", rows, self.tree(flat))
-
-    def pull_applied(self, rows: Array, flat: Array, slopes: Array) -> tuple[Array, Array]:
-        """Return (∂e/∂x)ᵀ slopes (n, d), and Σ (∂e/∂m)ᵀ slopes."""
-        by_rows, by_learned = self._run("pull_applied", rows, self.tree(flat), slopes)
-        return by_rows, self._flat(by_learned) * self._units
-
-    def pull_learned(self, rows: Array, shares: Array, signal: Array) -> tuple[Array, Array]:
-        """Return (∂m/∂x)ᵀ signal (n, d), and its slope in everyone's share (n,)."""
-        if not self.count:
-            return np.zeros_like(rows), np.zeros(len(rows))
-        return self._run("pull_learned", rows, shares, self.tree(signal / self._units**2))
-
-
-def transformed(node: Node, rows: Array, learned: Learned) -> Array:
-    """Return what becomes of rows."""
+def computed(node: Node, kind: str, *arguments: Any) -> Any:
+    """Run one of a node's functions, compiled once and kept: from NumPy arrays to NumPy arrays, in float64."""
     import jax
 
     with jax.enable_x64(True):
-        return np.asarray(_compiled(node, "applied")(rows, learned))
+        return jax.tree.map(np.asarray, _compiled(node, kind)(*arguments))
 
 
 def fitted_and_transformed(node: Node, rows: Array) -> Array:
     """Return what becomes of rows by what is learned of them alone."""
-    import jax
+    return computed(node, "both", rows, np.full(len(rows), 1 / len(rows)))
 
-    with jax.enable_x64(True):
-        return np.asarray(_compiled(node, "both")(rows, np.full(len(rows), 1 / len(rows))))
+
+def _divided(by: Any, constant: Any) -> Any:
+    """Return scales, 1 for constant columns, without a slope there."""
+    import jax.numpy as jnp
+
+    return jnp.where(constant, 1.0, by)
+
+
+def _sizes(*candidates: Any) -> Any:
+    """Return the first of these sizes that is above 0, or 1."""
+    size = np.ones_like(np.asarray(candidates[0]))
+    for each in reversed(candidates):
+        size = np.where(np.asarray(each) > 0, each, size)
+    return size
+
+
+@dataclass(frozen=True)
+class Standard(Node):
+    """StandardScaler: (x − mean) / √variance."""
+
+    mean: bool = True
+    spread: bool = True
+
+    def learned(self, rows: Any, shares: Any) -> Learned:
+        """Return means and variances; a variance that may be rounding is 1, by scikit-learn's own bound."""
+        import jax.numpy as jnp
+
+        total = shares.sum()
+        mean = shares @ rows / total
+        variance = shares @ (rows - mean) ** 2 / total
+        count = (shares > 0).sum()
+        constant = variance <= count * EPS * variance + (count * mean * EPS) ** 2
+        return mean, jnp.where(constant, 1.0, variance)
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Centre and scale."""
+        import jax.numpy as jnp
+
+        mean, variance = learned
+        centred = rows - mean if self.mean else rows
+        return centred / jnp.sqrt(variance) if self.spread else centred
+
+    def units(self, learned: Learned) -> Learned:
+        """Means are measured by spreads."""
+        mean, variance = learned
+        return np.sqrt(variance), np.asarray(variance)
+
+
+@dataclass(frozen=True)
+class MinMax(Node):
+    """MinMaxScaler: from least … most to low … high."""
+
+    low: float
+    high: float
+
+    def learned(self, rows: Any, shares: Any) -> Learned:
+        """Return the least and the most of who is present."""
+        import jax.numpy as jnp
+
+        here = (shares > 0)[:, None]
+        return jnp.where(here, rows, jnp.inf).min(axis=0), jnp.where(here, rows, -jnp.inf).max(axis=0)
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Stretch."""
+        least, most = learned
+        return (rows - least) * (self.high - self.low) / _divided(most - least, most - least < NOTHING) + self.low
+
+    def units(self, learned: Learned) -> Learned:
+        """Both are measured by the range."""
+        size = _sizes(np.asarray(learned[1]) - np.asarray(learned[0]))
+        return size, size
+
+
+@dataclass(frozen=True)
+class MaxAbs(Node):
+    """MaxAbsScaler: divide by the largest size."""
+
+    def learned(self, rows: Any, shares: Any) -> Learned:
+        """Return the largest size of who is present."""
+        import jax.numpy as jnp
+
+        return (jnp.where((shares > 0)[:, None], jnp.abs(rows), 0.0).max(axis=0),)
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Divide."""
+        return rows / _divided(learned[0], learned[0] < NOTHING)
+
+    def units(self, learned: Learned) -> Learned:
+        """Each is measured by itself."""
+        return (_sizes(np.asarray(learned[0])),)
+
+
+@dataclass(frozen=True)
+class Robust(Node):
+    """RobustScaler: (x − median) / (difference of quantiles); `normal` is that difference of a normal distribution."""
+
+    centring: bool
+    scaling: bool
+    low: float
+    high: float
+    normal: float = 1.0
+
+    def learned(self, rows: Any, shares: Any) -> Learned:
+        """Return medians and differences of quantiles."""
+        import jax.numpy as jnp
+
+        ordered = jnp.sort(jnp.where((shares > 0)[:, None], rows, jnp.inf), axis=0)
+        last = (shares > 0).sum() - 1
+
+        def quantile(share: float) -> Any:
+            place = share * last
+            below = jnp.floor(place).astype(int)
+            lower, upper = ordered[below], ordered[jnp.minimum(below + 1, last)]
+            return lower + (upper - lower) * (place - below)
+
+        spread = quantile(self.high) - quantile(self.low)
+        return quantile(0.5), _divided(spread, spread < NOTHING) / self.normal
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Centre and scale."""
+        centred = rows - learned[0] if self.centring else rows
+        return centred / learned[1] if self.scaling else centred
+
+    def units(self, learned: Learned) -> Learned:
+        """Both are measured by the scale."""
+        return np.asarray(learned[1]), np.asarray(learned[1])
+
+
+@dataclass(frozen=True)
+class UnitLength(Node):
+    """Normalizer: every person's row at length 1; nothing is learned."""
+
+    norm: str
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Divide every row by its length; of zeros nothing is divided."""
+        import jax.numpy as jnp
+
+        size = jnp.abs(rows)
+        empty = size.max(axis=1, keepdims=True) == 0
+        if self.norm == "l2":
+            length = jnp.sqrt(jnp.where(empty, 1.0, (size**2).sum(axis=1, keepdims=True)))
+        else:
+            length = size.sum(axis=1, keepdims=True) if self.norm == "l1" else size.max(axis=1, keepdims=True)
+        return rows / _divided(length, empty)
+
+
+@dataclass(frozen=True)
+class Principal(Node):
+    """PCA: the first `kept` components; `whiten` divides each by its spread."""
+
+    kept: int
+    whiten: bool
+
+    def learned(self, rows: Any, shares: Any) -> Learned:
+        """Return the mean, the components (k, d) and their variances (k,)."""
+        import jax
+        import jax.numpy as jnp
+
+        total, count = shares.sum(), (shares > 0).sum()
+        mean = shares @ rows / total
+        centred = rows - mean
+        moments = (shares[:, None] * centred).T @ centred / total * count / (count - 1)
+        fixed = jax.lax.stop_gradient(moments)
+        values, vectors = jnp.linalg.eigh(fixed)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        own, first = values[: self.kept], vectors[:, : self.kept]
+        largest = jnp.argmax(jnp.abs(first), axis=0)  # scikit-learn's rule: the largest entry is positive
+        first = first * jnp.sign(first[largest, jnp.arange(self.kept)])
+        gaps = own[None, :] - values[:, None]
+        unclear = jnp.abs(gaps) <= EQUAL * values[0]
+        turns = jnp.where(unclear, 0.0, 1.0 / jnp.where(unclear, 1.0, gaps))
+        change = moments - fixed  # zero, with a slope
+        turned = first + vectors @ (turns * (vectors.T @ change @ first))
+        return mean, turned.T, jnp.maximum(own, 0.0) + jnp.einsum("dk,de,ek->k", first, change, first)
+
+    def applied(self, rows: Any, learned: Learned) -> Any:
+        """Project, and divide where it whitens."""
+        import jax.numpy as jnp
+
+        mean, components, variances = learned
+        found = (rows - mean) @ components.T
+        if not self.whiten:
+            return found
+        nothing = variances <= EPS**2
+        return found / jnp.where(nothing, EPS, jnp.sqrt(jnp.where(nothing, 1.0, variances)))
+
+    def units(self, learned: Learned) -> Learned:
+        """Means are measured by the largest spread, components are of length 1, variances by themselves."""
+        mean, components, variances = (np.asarray(part) for part in learned)
+        largest = float(variances.max(initial=0.0)) or 1.0
+        return np.full_like(mean, np.sqrt(largest)), np.ones_like(components), np.full_like(variances, largest)
+
+
+def components_kept(wanted: Any, rows: Any, whiten: bool) -> int:
+    """Return how many components `n_components` means for rows (n, d); refuse a cut between equal eigenvalues."""
+    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(rows, rowvar=False)))[::-1]
+    most = min(rows.shape)
+    if wanted is None:
+        kept = most
+    elif 0 < wanted < 1:
+        shares = np.cumsum(values[:most]) / values[:most].sum()
+        kept = min(int(np.searchsorted(shares, wanted, side="right")) + 1, most)
+    else:
+        kept = int(wanted)
+    if whiten and values[kept - 1] <= UNCLEAR * values[0]:
+        raise NumericsError(
+            f"model: PCA(whiten=True) must keep components along which people differ, got a variance of "
+            f"{max(values[kept - 1], 0.0):.1e} beside {values[0]:.1e}; keep fewer."
+        )
+    if kept < values.size and values[kept - 1] - values[kept] <= UNCLEAR * values[0] and values[kept - 1] > EPS:
+        raise NumericsError(
+            f"model: PCA must keep components that differ from those it drops, got eigenvalues {values[kept - 1]:.6g} "
+            f"and {values[kept]:.6g} on either side of the cut after {kept}; keep one more or fewer."
+        )
+    return kept

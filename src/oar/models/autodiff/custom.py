@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, with_near_names
-from oar.models.autodiff.parameters import float_tree
+from oar.checks import check_flag, check_seed, with_near_names
+from oar.errors import DataError, OptionError
+from oar.models.autodiff.passes import float_tree
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag, check_seed
 from oar.people import Population
 
 
@@ -20,8 +20,8 @@ from oar.people import Population
 class Custom(Differentiable):
     """A model given by functions. Its training minimises Σ_i w̄_i loss(θ; x_i, y_i) + penalty(θ).
 
-    Two such models are the same only if they are the same object; keep one to keep what was compiled for it.
-    `oar.testing.check_model` says what a new model lacks.
+    Two such models are equal only if they are the same object; reuse it to reuse its compiled functions.
+    `oar.testing.check_model` reports what a new model lacks.
 
     >>> import jax.numpy as jnp
     >>> ridge = Custom(
@@ -80,7 +80,7 @@ class Custom(Differentiable):
         for argument, function in ({"loss": loss} | given).items():
             if not callable(function):
                 raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")
-        if outputs is None and regresses:
+        if regresses and "outputs" not in given:
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
             raise DataError(f"name: must be a word or two, got {name!r}.")
@@ -93,7 +93,8 @@ class Custom(Differentiable):
         self.regresses, self.closed_form = bool(regresses), closed_form
         self.least_loss = -np.inf  # nothing is known of it
         self._loss, self._init, self._outputs = loss, init, outputs
-        self._penalty, self._gauge, self._query_loss = penalty, gauge, query_loss
+        usual = {"penalty": _nothing, "gauge": _nothing, "query_loss": loss} | given
+        self._penalty, self._gauge, self._query_loss = (usual[name] for name in ("penalty", "gauge", "query_loss"))
         self._seed = seed
         self._with_outputs: dict[int, Custom] = {}  # one for each number of classes, so that it is compiled once
 
@@ -114,9 +115,8 @@ class Custom(Differentiable):
 
     def training(self, people: Population) -> Any:
         """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
-        if self._outputs is not None:
-            return super().training(people)
-        return self.completed(len(people.classes)).training(people)
+        complete = self if self.regresses else self.completed(len(people.classes))
+        return super(Custom, complete).training(people)
 
     def completed(self, count: int) -> Custom:
         """Return this model with outputs for so many classes; itself where it has outputs of its own."""
@@ -149,15 +149,15 @@ class Custom(Differentiable):
 
     def penalty(self, parameters: Any) -> Any:
         """Return the user's penalty, or 0."""
-        return 0.0 if self._penalty is None else self._penalty(parameters)
+        return self._penalty(parameters)
 
     def gauge(self, parameters: Any) -> Any:
         """Return the user's gauge, or 0."""
-        return 0.0 if self._gauge is None else self._gauge(parameters)
+        return self._gauge(parameters)
 
     def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
         """Return the user's query loss, or else the training loss."""
-        return (self._loss if self._query_loss is None else self._query_loss)(parameters, features, target)
+        return self._query_loss(parameters, features, target)
 
 
 def from_equinox(
@@ -213,6 +213,11 @@ def from_equinox(
         outputs=lambda parameters, x: call(combined(parameters), x),
         **({"name": type(module).__name__} | settings),
     )
+
+
+def _nothing(parameters: Any) -> float:
+    """Return the penalty, or gauge, of a model that has none."""
+    return 0.0
 
 
 def _is_float_array(leaf: Any) -> bool:

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import is_whole
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import check_not_negative, check_seed, choose, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_not_negative, check_seed
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "gelu", "silu")
 ACTIVATIONS = (*SMOOTH, "relu")

@@ -6,17 +6,15 @@ minimum itself (class means, variances). A refit is then exact, and where it sta
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, NumericsError
-from oar.models.autodiff.parameters import UNTRACEABLE, flattened, float_tree
-from oar.models.autodiff.passes import compiled, with_settings
+from oar.models.autodiff.passes import UNTRACEABLE, compiled, flattened, float_tree, with_settings
 from oar.models.differentiable import Differentiable
 from oar.models.fit.curvature import Curvature
-from oar.models.fit.refitting import SecondOrderTraining, checked_people
+from oar.models.fit.refitting import SecondOrderTraining
 from oar.models.training import ALL, Array, Fit, Some, displaced
 
 CHUNK = 1_000
@@ -27,34 +25,26 @@ _KINDS = {"loss": np.floating, "query_loss": np.floating} | dict.fromkeys(("outp
 
 
 class AutodiffTraining(SecondOrderTraining):
-    """Implements `Training` for any `Differentiable`.
-
-    Args:
-        model: what is trained.
-        features: (n, d).
-        targets: (n, o): one-hot or soft class labels, or real values.
-        weights: (n,), not negative, with sum 1.
-    """
+    """Implements `Training` for any `Differentiable`."""
 
     def __init__(self, model: Differentiable, features: Any, targets: Any, weights: Any) -> None:
         """Check everything, lay the data out in chunks, and trace the loss once."""
         import jax
 
-        self.model, self.passes = model, 0
-        self._features, self.targets, self.weights = checked_people(features, targets, weights)
-        self.size, self.dimensions = self._features.shape
-        self.output_count = self.targets.shape[1]
+        super().__init__(model, features, targets, weights)
         with jax.enable_x64(True):
             self._start, self._unravel = flattened(model, self.dimensions, self.output_count)
         self.parameter_count = self._start.size
         self._rows = min(CHUNK, self.size)
         self._chunks = -(-self.size // self._rows)
         self._runs: dict[str, Any] = {}
-        self._targets = self._pack(self.targets)
-        self._weights = self._packed_weights()
         self._constants: dict[str, Any] = {}
-        self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
+        self._bind()
         self._check_functions()
+
+    def _bind(self) -> None:
+        self._targets, self._weights = self._pack(self.targets), self._packed_weights()
+        self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
 
     def _check_functions(self) -> None:
         """Trace the model's functions, one by one, and the risk's gradient, without computing anything."""
@@ -159,14 +149,6 @@ class AutodiffTraining(SecondOrderTraining):
         """Return features in chunks, on JAX's side."""
         return self._pack(displaced(self._features, moves, columns))
 
-    def contributing(self, targets: Array, weights: Array) -> AutodiffTraining:
-        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        other = copy.copy(self)
-        other.targets, other.weights, other.passes = targets, weights, 0
-        other._targets, other._weights = other._pack(targets), other._packed_weights()
-        other._curvature = Curvature(other.product, other.hessian, self.parameter_count)
-        return other
-
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""
         self.passes += 1
@@ -190,9 +172,7 @@ class AutodiffTraining(SecondOrderTraining):
     def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
         gradients = np.asarray(self._over_people("scores", parameters, features, signal))
-        gradients = gradients.reshape(-1, self.dimensions)[: self.size]
-        self._check_scores(gradients)
-        return gradients[:, columns]
+        return self._sound_scores(gradients.reshape(-1, self.dimensions)[: self.size], columns)
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the model's query loss and its gradients."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import choose, with_near_names
+from oar.errors import DataError, OptionError
 
 Array = NDArray[np.float64]
 SMOOTH = ("tanh", "sigmoid", "softplus")

@@ -23,11 +23,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number
-from oar.errors import DataError, OptionError, with_near_names
-from oar.models.batch_norm.layers import SMOOTH, BatchNorm, Dense, Plain, as_plain, checked_layers, through
+from oar.checks import check_flag, is_number, with_near_names
+from oar.errors import DataError, OptionError
+from oar.models.batch_norm.layers import (
+    ACTIVATIONS,
+    BatchNorm,
+    Dense,
+    Plain,
+    activated,
+    as_plain,
+    checked_layers,
+    through,
+)
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag
 from oar.people import Population
 from oar.people.labels import LabelCoding, label_array
 from oar.typing import Features, Label, Labels
@@ -53,8 +61,8 @@ class Batch(NamedTuple):
 class TestTimeBatchNorm(Differentiable):
     """A fixed network that normalises by the test batch.
 
-    The people of a problem are the other members of the query's test batch. Their labels do not matter: any will do.
-    Where several people ask, each of them is judged in a batch of its own with all members.
+    The people of a problem are the other members of the query's test batch. Their labels do not matter. Each of several
+    queries is predicted in a batch of its own with all members.
 
     Args:
         layers: `Dense`, `BatchNorm` and activations ("relu", "tanh", "sigmoid", "softplus"), in any order; at least one
@@ -92,6 +100,8 @@ class TestTimeBatchNorm(Differentiable):
     name = "test-time-batch-norm"
     convex = True  # averaging has one result
     labels_matter = False  # and needs nobody of any class
+    fixed = True
+    scales_itself = True
 
     def __post_init__(self) -> None:
         """Refuse what is no network, or whose statistics are not known."""
@@ -148,13 +158,13 @@ class TestTimeBatchNorm(Differentiable):
     @property
     def smooth(self) -> bool:  # type: ignore[override]
         """Whether there are no kinks."""
-        return all(layer in SMOOTH for layer in self.layers if isinstance(layer, str))
+        return "relu" not in self.layers
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether a shift of everybody cancels: where all is recomputed and nothing is curved before the first norm."""
         first = self.layers.index(self.norms[0])
-        return self.momentum == 1 and not any(isinstance(layer, str) for layer in self.layers[:first])
+        return self.momentum == 1 and not any(layer in ACTIVATIONS for layer in self.layers[:first])
 
     def query_share(self, total: float) -> float:
         """Return how much of the statistics is the query's own, beside members of this total weight."""
@@ -184,39 +194,38 @@ class TestTimeBatchNorm(Differentiable):
         return np.logaddexp.reduce(found, axis=-1) - found[..., goal]
 
     def fit(self, people: Population) -> Batch:
-        """Return the batch: all that there is to learn."""
+        """Return the batch, which is all that the model depends on."""
         self.check(people)
-        return Batch(np.asarray(people.features, dtype=np.float64), _weights(people))
+        return Batch(np.asarray(people.features, dtype=np.float64), people.row_weights)
 
     def training(self, people: Population) -> Any:
         """Bind the network to a batch: by hand where one layer is normalised, else by automatic differentiation."""
-        from oar.models.batch_norm.deep import DeepTraining
-        from oar.models.batch_norm.moments import MomentTraining
+        from oar.models.batch_norm.batch_statistics import DeepTraining, MomentTraining
 
         kind = MomentTraining if len(self.norms) == 1 else DeepTraining
-        return kind(self, np.asarray(people.features, dtype=np.float64), _weights(people))
+        return kind(self, np.asarray(people.features, dtype=np.float64), people.row_weights)
 
     def check(self, people: Population) -> None:
         """Raise where these people's features are not the network's inputs."""
         first = self.layers[0]
-        taken = next(layer.inputs for layer in self.layers if not isinstance(layer, str))
+        taken = next(layer.inputs for layer in self.layers if layer not in ACTIVATIONS)
         if people.dimensions != taken:
             raise DataError(f"people: must have the {taken} features that {first!r} takes, got {people.dimensions}.")
-        if not _weights(people).sum() > 0:
+        if not people.row_weights.sum() > 0:
             raise DataError("weights: somebody in the batch must weigh something, got a total of 0.")
 
-    def batch(self, people: Population) -> Population:
+    def prepared(self, people: Population) -> Population:
         """Return the same people, with the network's classes known.
 
         Whoever's label is none of them is called what the network makes of it in the batch as it stands.
         """
         self.check(people)
-        weights = _weights(people)
+        weights = people.row_weights
         found = self.batch_outputs(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
         return people.of_classes(self.classes, found.argmax(axis=1))
 
     def check_question(self, members_ask: bool, other_levers: bool) -> None:
-        """Raise an OptionError where a network that learns nothing cannot be asked that."""
+        """Raise an OptionError where the problem makes no sense for a network that is not trained."""
         if members_ask and self.query_in_batch:
             raise OptionError(
                 "query_in_batch: must be False where members ask (oar.Members), who are in the batch already, got True."
@@ -229,12 +238,56 @@ class TestTimeBatchNorm(Differentiable):
 
     def __repr__(self) -> str:
         """Show the layers, and settings that are not the usual ones."""
-        layers = " → ".join(layer if isinstance(layer, str) else repr(layer) for layer in self.layers)
+        layers = " → ".join(map(str, self.layers))
         parts = [layers, "classes " + ", ".join(map(repr, self.classes))]
         parts += [f"momentum {self.momentum:g}"] if self.momentum != 1 else []
         parts += [] if self.query_in_batch else ["query not in batch"]
         return f"TestTimeBatchNorm({', '.join(parts)})"
 
 
-def _weights(people: Population) -> Array:
-    return people.row_weights
+class Sides(NamedTuple):
+    """A network with one batch norm in two halves, affine but for activations right behind the norm.
+
+    Attributes:
+        weights, biases: of the affine map before the norm, (u, d) and (u,).
+        norm, activations: what follows.
+        head, head_biases: of the affine map to the logits, (k, u) and (k,).
+    """
+
+    weights: Array
+    biases: Array
+    norm: BatchNorm
+    activations: tuple[str, ...]
+    head: Array
+    head_biases: Array
+
+    def seen(self, values: Array) -> Array:
+        """Return f(γ u + β)."""
+        values = self.norm.scale * values + self.norm.shift
+        for activation in self.activations:
+            values = activated(activation, values)
+        return values
+
+
+def sides_of(model: TestTimeBatchNorm) -> Sides | None:
+    """Return the network in two halves; None where these are not affine but for activations right after the norm."""
+    if len(model.norms) != 1:
+        return None
+    place = model.layers.index(model.norms[0])
+    before, after = list(model.layers[:place]), list(model.layers[place + 1 :])
+    activations: list[str] = []
+    while after[0] in ACTIVATIONS:
+        activations.append(after.pop(0))
+    if any(layer in ACTIVATIONS for layer in (*before, *after)):
+        return None
+    norm = model.norms[0]
+    return Sides(*_affine(before, norm.scale.size), norm, tuple(activations), *_affine(after, norm.scale.size))
+
+
+def _affine(layers: list[Dense], width: int) -> tuple[Array, Array]:
+    """Return dense layers as one; the identity of this width where there are none."""
+    width = layers[0].weights.shape[1] if layers else width
+    weights, biases = np.eye(width), np.zeros(width)
+    for layer in layers:
+        weights, biases = layer.weights @ weights, layer.weights @ biases + layer.biases
+    return weights, biases

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_whole
-from oar.errors import DataError, choose
+from oar.checks import check_not_negative, check_seed, check_whole, choose, need_jax
+from oar.errors import DataError
 from oar.models.autodiff.mlp import checked_widths, initial_layers
 from oar.models.batch_norm.layers import ACTIVATIONS, BatchNorm, Dense, Layer, Plain, as_plain, passed, through
-from oar.models.differentiable import need_jax
-from oar.models.settings import check_not_negative, check_seed
 from oar.people import Population
 
 FADING, FADING_SQUARES, TINY = 0.9, 0.999, 1e-8  # Adam's usual numbers

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.errors import DataError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import DataError
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 
@@ -67,7 +68,7 @@ class NearestCentroid(Differentiable):
         """Bind the model to people, with everything in closed form."""
         from oar.models.centroid.training import CentroidTraining  # which reads this file
 
-        return CentroidTraining.of(people)
+        return CentroidTraining(self, people)
 
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""

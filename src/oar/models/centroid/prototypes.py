@@ -31,12 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import check_flag, check_not_negative, check_seed, choose, with_near_names
+from oar.errors import DataError, OptionError
 from oar.models.autodiff.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
-from oar.models.autodiff.parameters import UNTRACEABLE
+from oar.models.autodiff.passes import UNTRACEABLE
 from oar.models.differentiable import Differentiable
-from oar.models.naive_bayes.gaussian import class_weights
-from oar.models.settings import check_flag, check_not_negative, check_seed
+from oar.models.naive_bayes import class_weights
 from oar.models.training import Array
 
 
@@ -45,13 +45,14 @@ from oar.models.training import Array
 class PrototypeNetwork(Differentiable):
     """Nearest centroid in an embedding.
 
-    Options that would do nothing are refused: `pull`, `softening` and `l2` where the embedding is not trained,
+    Options without effect are refused: `pull`, `softening` and `l2` where the embedding is not trained,
     `activation` and `seed` where it is no network.
 
     Args:
         embedding: None for the features themselves; a pure JAX function from one person's features (d,) to (m,); or
             the widths of a network, the last one being m (such as (16, 2)).
-        train_embedding: whether the network is learned with the prototypes; otherwise it stays as the seed drew it.
+        train_embedding: whether the network is learned with the prototypes; otherwise it keeps its random initial
+            weights.
         activation: of the network, as in `MLP`.
         pull: how strongly people are pulled to their own prototype while the embedding is trained.
         softening: the radius within which distances are rounded off while the embedding is trained.
@@ -122,8 +123,7 @@ class PrototypeNetwork(Differentiable):
         return self.embedding is None
 
     def _network(self, dimensions: int) -> list[dict[str, Any]]:
-        assert isinstance(self.embedding, tuple)
-        layers = initial_layers((dimensions, *self.embedding), self.seed)
+        layers = initial_layers((dimensions, *self.embedding), self.seed)  # type: ignore[misc]
         return [*layers[:-1], {"weights": layers[-1]["weights"]}]
 
     def initial(self, dimensions: int, outputs: int) -> Any:
@@ -134,10 +134,8 @@ class PrototypeNetwork(Differentiable):
 
     def width(self, dimensions: int) -> int:
         """Return how many numbers an embedded person has."""
-        if isinstance(self.embedding, tuple):
-            return self.embedding[-1]
-        if self.embedding is None:
-            return dimensions
+        if not callable(self.embedding):
+            return (dimensions, *(self.embedding or ()))[-1]
         import jax
 
         try:

@@ -1,9 +1,17 @@
-"""Nearest centroid whose centroids are averages that few people can do little to (`class_means`).
+"""Nearest centroid whose centroids are averages that few people can do little to.
 
-Parameters are `Centroids`, and everything but the fit is as with `NearestCentroid`. Bound to people it implements
-`Training` as if θ minimised R(θ) = Σ_c W_c ½‖θ_c − μ_c(x)‖², where W_c = Σ_{i∈c} w̄_i weighs a class as for plain
-means, of whose risk this is all that depends on θ: steps of the same rate go as far. So H = diag(W_c) ⊗ I, a signal is
-v_c = g_c / W_c, and since dL/dδ_ij = S_ij g_cj, scores have
+**Averages** of the people of a class go coordinate by coordinate, plainly or robustly. Each is, as long as nobody
+changes places with anybody, a weighted mean with weights of its own in every coordinate:
+
+    μ_cj = Σ_{i∈c} S_ij x_ij,        ∂μ_cj/∂x_ij = S_ij,        ∂μ_cj/∂w_i = S_ij / w_i · (x_ij − M_ij),
+
+where M_ij is the plain weighted mean that i's number entered (that of its class, or of its block). Who is trimmed away
+or is in a block that is not in the middle has S_ij = 0.
+
+**Training.** Parameters are `Centroids`, and everything but the fit is as with `NearestCentroid`. Bound to people it
+implements `Training` as if θ minimised R(θ) = Σ_c W_c ½‖θ_c − μ_c(x)‖², where W_c = Σ_{i∈c} w̄_i weighs a class as for
+plain means, of whose risk this is all that depends on θ: steps of the same rate go as far. So H = diag(W_c) ⊗ I, a
+signal is v_c = g_c / W_c, and since dL/dδ_ij = S_ij g_cj, scores have
 
     ∇_x s_i = −W_c S_i ⊙ v_c / w̄_i,          s_i = −W_c Σ_j v_cj S_ij (x_ij − M_ij) / w̄_i.
 
@@ -12,32 +20,150 @@ It is locally exact: there are kinks where people change places. No JAX is neede
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import NumericsError, OptionError
-from oar.models.centroid.class_means import ClassMean, PlainMean, class_means, class_shares
+from oar.checks import check_seed, check_whole, is_number
+from oar.errors import DataError, OptionError
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
+from oar.models.centroid.training import CentroidTraining
 from oar.models.differentiable import Differentiable
-from oar.models.training import ALL, Array, Fit, Some, displaced
+from oar.models.protocol import delegated
+from oar.models.training import ALL, Array, Fit, Some
 from oar.people import Population
 
-NEAREST = NearestCentroid()
+Rows = NDArray[np.intp]
+
+
+class Shares(NamedTuple):
+    """S and M, both (n, d)."""
+
+    shares: Array
+    entered: Array
+
+
+class ClassMean(Protocol):
+    """An average of one class's people (m, d), all of weights above 0 (m,)."""
+
+    name: ClassVar[str]
+
+    def of_class(self, features: Array, weights: Array) -> Shares:
+        """Return S and M of these people."""
+        ...
 
 
 @dataclass(frozen=True)
+class PlainMean:
+    """The weighted mean."""
+
+    name: ClassVar[str] = "mean"
+
+    def of_class(self, features: Array, weights: Array) -> Shares:
+        """Return w_i / Σw in every coordinate."""
+        shares = np.broadcast_to((weights / weights.sum())[:, None], features.shape)
+        return Shares(shares, np.broadcast_to((shares * features).sum(axis=0), features.shape))
+
+
+@dataclass(frozen=True)
+class TrimmedMean:
+    """The weighted mean without the ⌊share · m⌋ lowest and as many of the highest numbers of each coordinate.
+
+    Without weights it is `scipy.stats.trim_mean`. People are counted, not weighed, to find who is trimmed.
+
+    >>> TrimmedMean(0.25).of_class(np.array([[0.0], [1.0], [3.0], [50.0]]), np.ones(4)).shares.ravel()
+    array([0. , 0.5, 0.5, 0. ])
+    """
+
+    share: float
+    name: ClassVar[str] = "trimmed"
+
+    def __post_init__(self) -> None:
+        """Refuse to trim everybody, or nobody."""
+        if not (is_number(self.share) and 0 < self.share < 0.5):
+            raise DataError(
+                f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
+            )
+
+    def of_class(self, features: Array, weights: Array) -> Shares:
+        """Return w_i / Σw over those who are left in a coordinate."""
+        size = len(features)
+        cut = int(self.share * size)
+        order = features.argsort(axis=0, kind="stable")
+        kept = np.zeros(features.shape, dtype=bool)
+        np.put_along_axis(kept, order[cut : size - cut], True, axis=0)
+        shares = np.where(kept, weights[:, None], 0.0)
+        shares /= shares.sum(axis=0)
+        return Shares(shares, np.broadcast_to((shares * features).sum(axis=0), features.shape))
+
+
+@dataclass(frozen=True)
+class MedianOfBlocks:
+    """The coordinate-wise median of the weighted means of blocks, into which people are drawn by `seed`.
+
+    Who is in which block depends on people's places alone, never on their features. A class of fewer people than
+    blocks has one person a block: then it is the median.
+    """
+
+    blocks: int
+    seed: int = 0
+    name: ClassVar[str] = "median-of-means"
+
+    def __post_init__(self) -> None:
+        """Refuse a single block, which would be the mean."""
+        check_whole("blocks", self.blocks, 2)
+        check_seed(self.seed)
+
+    def of_class(self, features: Array, weights: Array) -> Shares:
+        """Return w_i / Σw over the block for those in the middle block; half of it where two are in the middle."""
+        block = self.block_of(len(features))
+        totals = np.bincount(block, weights=weights)
+        means = np.zeros((totals.size, features.shape[1]))
+        np.add.at(means, block, weights[:, None] * features)
+        means /= totals[:, None]
+        order = means.argsort(axis=0, kind="stable")
+        middle = order[(totals.size - 1) // 2], order[totals.size // 2]  # the same where their number is odd
+        in_middle = 0.5 * ((block[:, None] == middle[0]) + 1.0 * (block[:, None] == middle[1]))
+        return Shares(in_middle * (weights / totals[block])[:, None], means[block])
+
+    def block_of(self, size: int) -> Rows:
+        """Return each one's block (m,): as equal in size as can be."""
+        count = min(self.blocks, size)
+        return np.random.default_rng(self.seed).permutation(size) % count
+
+
+def class_shares(mean: ClassMean, features: Array, codes: NDArray[Any], weights: Array, classes: int) -> Shares:
+    """Return S and M of everybody (n, d), class by class; S = 0 for those who weigh nothing."""
+    shares, entered = np.zeros(features.shape), np.zeros(features.shape)
+    for code in range(classes):
+        rows = np.flatnonzero((codes == code) & (weights > 0))
+        if rows.size:
+            shares[rows], entered[rows] = mean.of_class(features[rows], weights[rows])
+    return Shares(shares, entered)
+
+
+def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: int) -> Array:
+    """Return μ (k, d); a second pass takes off the rounding of sums of large numbers."""
+    means = np.zeros((classes, features.shape[1]))
+    np.add.at(means, codes, shares * features)
+    rest = np.zeros_like(means)
+    np.add.at(rest, codes, shares * (features - means[codes]))
+    return means + rest
+
+
+@delegated("nearest", "check", "probabilities", "predict", "goal_loss")
+@dataclass(frozen=True)
 class RobustCentroids(Differentiable):
-    """Nearest centroid, with another average than the mean.
+    """Nearest centroid, with another average than the mean; given the centroids, it says what nearest centroid says.
 
     Args:
         mean: how the people of a class are averaged.
     """
 
     mean: ClassMean = field(default_factory=PlainMean)
+    nearest: ClassVar[NearestCentroid] = NearestCentroid()
     convex = True
     equivariant = True
     smooth = False
@@ -48,15 +174,9 @@ class RobustCentroids(Differentiable):
         """The kind of average."""
         return f"{self.mean.name} centroids"
 
-    def check(self, people: Population) -> None:
-        """Raise where nearest centroid could not be fitted to these people."""
-        NEAREST.check(people)
-
     def training(self, people: Population) -> RobustTraining:
         """Bind the model to people."""
-        weights = people.row_weights
-        features = np.ascontiguousarray(people.features, dtype=np.float64)
-        return RobustTraining(self, features, people.class_rows(), weights)
+        return RobustTraining(self, people)
 
     def fit(self, people: Population) -> Centroids:
         """Return the averages, class weights and sizes."""
@@ -65,49 +185,14 @@ class RobustCentroids(Differentiable):
         features = training.moved(None)
         return training.parameters(training.means(features, training.start()), features)
 
-    def probabilities(self, parameters: Centroids, features: Any) -> NDArray[np.float64]:
-        """Return class probabilities, shape (..., k)."""
-        return NEAREST.probabilities(parameters, features)
 
-    def predict(self, parameters: Centroids, features: Any) -> NDArray[Any]:
-        """Return the code of the nearest class, shape (...)."""
-        return NEAREST.predict(parameters, features)
-
-    def goal_loss(self, parameters: Centroids, features: Any, goal: int) -> NDArray[np.float64]:
-        """Return −log p(goal | x), shape (...)."""
-        return NEAREST.goal_loss(parameters, features, goal)
-
-
-class RobustTraining:
+class RobustTraining(CentroidTraining):
     """Implements `Training`; θ is the centroids, class after class."""
 
-    def __init__(self, model: RobustCentroids, features: Array, targets: Array, weights: Array) -> None:
+    def __init__(self, model: RobustCentroids, people: Population) -> None:
         """Keep the people; targets are one-hot rows (n, k)."""
-        self.model, self.targets, self._features = model, targets, features
-        self._given, self.weights = weights, weights / weights.sum()
-        self.codes = targets.argmax(axis=1)
-        self.size, self.dimensions = features.shape
-        self.classes = targets.shape[1]
-        self.parameter_count = self.classes * self.dimensions
-        self.passes = 0
-
-    @property
-    def class_weights(self) -> Array:
-        """W (k,), everyone's weights by class."""
-        return np.asarray(self.weights @ self.targets)
-
-    @property
-    def absent(self) -> NDArray[np.bool_]:
-        """Which classes (k,) nobody of any weight has: their centroids stay where they are."""
-        return ~(self.class_weights > 0)
-
-    def start(self) -> Array:
-        """Start from the origin; a fit does not depend on it."""
-        return np.zeros(self.parameter_count)
-
-    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
-        """Return everyone's features after the moves."""
-        return displaced(self._features, moves, columns)
+        super().__init__(model, people)
+        self._given, self.codes, self.classes = people.row_weights, self.targets.argmax(axis=1), self.shape[0]
 
     def means(self, features: Array, start: Array) -> Array:
         """Return the centroids (k · d,) of these features; a class that nobody has keeps the one in `start`."""
@@ -129,26 +214,11 @@ class RobustTraining:
         positions = flat.reshape(self.classes, self.dimensions)
         return Centroids(positions, totals, np.maximum(sizes, np.abs(positions).max(axis=1)))
 
-    def flat(self, parameters: Centroids) -> Array:
-        """Return `Centroids` as one vector."""
-        return parameters.positions.ravel()
-
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return Σ_c W_c ½‖θ_c − μ_c‖² and W_c (θ_c − μ_c)."""
         away = parameters - self.means(features, parameters)
         slope = self._weighed(away)
         return 0.5 * float(away @ slope), slope
-
-    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return H times a direction, W_c times each class's part."""
-        return self._weighed(direction)
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v with H v = right."""
-        given = right.reshape(self.classes, self.dimensions)
-        if given[self.absent].any():
-            raise NumericsError("refit: a class that nobody has leaves its centroid free, so nothing moves it.")
-        return (given / np.where(self.absent, 1.0, self.class_weights)[:, None]).ravel()
 
     def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return −W_c S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
@@ -172,9 +242,8 @@ class RobustTraining:
         """Return the same training for other classes (one-hot rows) and weights."""
         if not np.isin(targets, (0.0, 1.0)).all():
             raise OptionError(f"labels: {self.model.name} need one class a person, got soft labels.")
-        other = copy.copy(self)
-        other.targets, other.codes = targets, targets.argmax(axis=1)
-        other._given, other.weights = weights * self._given.sum(), weights
+        other: Any = super().contributing(targets, weights)
+        other.codes, other._given = targets.argmax(axis=1), weights * self._given.sum()
         return other
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
@@ -185,10 +254,6 @@ class RobustTraining:
         pulls = target - np.exp(-distances - total)
         by_class = pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
         return float(target @ distances + total), by_class.ravel(), -by_class.sum(axis=0)
-
-    def outputs(self, parameters: Array, query: Array) -> Array:
-        """Return −d_c for every class."""
-        return -np.linalg.norm(parameters.reshape(self.classes, self.dimensions) - query, axis=1)
 
     def _weighed(self, vector: Array) -> Array:
         """Return W_c times each class's part."""

@@ -9,46 +9,37 @@ Centroids minimise R(μ) = Σ_i w̄_i ½ ‖x_i − μ_{y_i}‖², so with W_c =
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid, goal_loss
-from oar.models.training import ALL, Array, Fit, Some, displaced
+from oar.models.centroid.nearest_centroid import Centroids, goal_loss
+from oar.models.training import ALL, Array, Fit, RowsTraining, Some
 from oar.people import Population
 
 
-class CentroidTraining:
-    """Implements `Training` for nearest centroid."""
+class CentroidTraining(RowsTraining):
+    """Implements `Training` for nearest centroid.
 
-    def __init__(self, features: Array, targets: Array, weights: Array) -> None:
+    Args:
+        model: what is trained.
+        people: with one class each, or shares of them.
+    """
+
+    def __init__(self, model: Any, people: Population) -> None:
         """Keep features (n, d), classes as rows of shares (n, k), and weights (n,) that sum to 1."""
-        self.model, self.passes = NearestCentroid(), 0
-        self._features, self.targets, self.weights = features, targets, weights
-        self.size, self.dimensions = features.shape
-        self.shape = (targets.shape[1], self.dimensions)
-        self.parameter_count = self.shape[0] * self.shape[1]
-        self.class_weights = weights @ targets
-
-    @classmethod
-    def of(cls, people: Population) -> CentroidTraining:
-        """Bind nearest centroid to people."""
-        weights = people.row_weights
         features = np.ascontiguousarray(people.features, dtype=np.float64)
-        return cls(features, people.class_rows(), weights / weights.sum())
+        self.targets, weights = people.class_rows(), people.row_weights
+        self.shape = (self.targets.shape[1], features.shape[1])
+        super().__init__(model, features, weights / weights.sum(), self.shape[0] * self.shape[1])
+        self.class_weights = self.weights @ self.targets
 
     @property
     def absent(self) -> NDArray[np.bool_]:
-        """Which classes (k,) nobody has."""
+        """Which classes (k,) nobody of any weight has: their centroids stay where they are."""
         return ~(self.class_weights > 0)
-
-    def start(self) -> Array:
-        """Start from the origin; a fit does not depend on it."""
-        return np.zeros(self.parameter_count)
-
-    def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
-        """Return features after the moves, which are (n, r) where `columns` (r,) says of which features."""
-        return displaced(self._features, moves, columns)
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Return the class means; a class that nobody has keeps the centroid that it starts from."""
@@ -84,7 +75,9 @@ class CentroidTraining:
 
     def contributing(self, targets: Array, weights: Array) -> CentroidTraining:
         """Return the same training for other targets (n, k) and weights (n,) that sum to 1."""
-        return CentroidTraining(self._features, targets, weights)
+        other: CentroidTraining = super().contributing(targets, weights)
+        other.targets, other.class_weights = targets, weights @ targets
+        return other
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
         """Return everyone's s_i (n,), if its class were that row of `targets`."""

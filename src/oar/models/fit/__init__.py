@@ -1,1 +1,1 @@
-"""Fitting to a small gradient, and solving with the Hessian there."""
+"""Fits to a small gradient, and linear solves with the Hessian there."""

@@ -1,24 +1,36 @@
 """Full-batch training to a small gradient: L-BFGS from afar, Newton nearby.
 
-L-BFGS walks down to a rough gradient norm; Newton steps (`newton`) then square the error. Where they do not get there,
-L-BFGS goes on to a tighter norm, and so in turns. Nothing here is random and nothing is remembered between calls, so
-the same function and start give the same bits.
+L-BFGS walks down to a rough gradient norm; Newton steps then square the error. Where they do not get there, L-BFGS goes
+on to a tighter norm, and so in turns. Nothing here is random and nothing is remembered between calls, so the same
+function and start give the same bits.
 
 Where there are many minima, a descent with momentum at a fixed rate comes first. Each of its steps is a smooth function
 of the data, as those of L-BFGS and its line search are not, so that nearly the same data end in the same valley. (Four
 networks on Iris, retrained from scratch on slightly moved data, left the minimum that a warm start keeps to in two of
 twelve cases without it, and in none with it.)
+
+**Newton with the whole Hessian** (few parameters). Steps are the best ones of the quadratic with the fresh gradient and
+the last Hessian within a *trust region*: its radius grows where the risk follows the quadratic, and shrinks where it
+does not. A new Hessian costs up to p passes, so the last one, of an earlier point or of an earlier refit, serves for as
+long as the radius holds steps back and the risk follows, or else the gradient shrinks.
+
+**Newton by products** (many parameters). Conjugate gradients solve H s = −∇R the more precisely the smaller ∇R is, so
+that the gradient norm squares. A step that does not contract is the last: L-BFGS gets closer at less cost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
-from oar.models.fit.conjugate_gradients import in_range
-from oar.models.fit.newton import newton
-from oar.models.fit.objective import Array, Objective, Point
+from oar.models.fit.curvature import Spectrum
 from oar.models.fit.one_thread import one_thread
+from oar.models.fit.quasi_newton import conjugate_gradients, in_range
 
+Array = NDArray[np.float64]
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
 TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton does not get there
 MOST_TURNS = 8
@@ -27,6 +39,56 @@ STALLED = 1e-9  # a turn that lowers the risk by less than this share, and the g
 MEMORY = 20
 ROLLS = 300  # steps of descent with momentum
 MOMENTUM = 0.9
+MOST_STEPS = 500  # with the whole Hessian
+MOST_HESSIANS = 2  # before L-BFGS gets a turn: far from the minimum each serves for a few steps only
+KEEP = 0.7  # a free step that leaves more than this share of the gradient asks for a new Hessian
+FIRST_RADIUS = 0.01
+MOST_SHRINKINGS = 20
+FOLLOWS, STRAYS, FAILS = 0.75, 0.25, 0.1  # shares of the expected fall: the radius grows, shrinks, the step is refused
+MOST_TRUNCATED = 30
+MOST_PRODUCTS = 200  # a step
+SLOW = 0.5  # a step by products that leaves more than this share of the gradient does not contract
+MOST_HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Parameters with the risk and its gradient there."""
+
+    parameters: Array
+    value: float
+    gradient: Array
+
+    @property
+    def residual(self) -> float:
+        """‖∇R‖."""
+        return float(np.linalg.norm(self.gradient))
+
+    @property
+    def sound(self) -> bool:
+        """Whether risk and gradient are numbers, small enough to be reckoned with."""
+        return in_range(self.value) and in_range(self.gradient)
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """A function to minimise.
+
+    Attributes:
+        value_gradient: its value and gradient.
+        product: its Hessian at a point, times a direction.
+        kept_spectrum: that of its Hessian somewhere else, if one is at hand, or None.
+        spectrum: that of its Hessian at a point; None where that costs too much, or there is none.
+    """
+
+    value_gradient: Callable[[Array], tuple[float, Array]]
+    product: Callable[[Array, Array], Array]
+    kept_spectrum: Callable[[], Spectrum | None]
+    spectrum: Callable[[Array], Spectrum | None]
+
+    def at(self, parameters: Array) -> Point:
+        """Evaluate."""
+        return Point(parameters, *self.value_gradient(parameters))
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bool, many_minima: bool) -> Point:
@@ -119,3 +181,107 @@ def _walk(objective: Objective, start: Point, target: float) -> Point:
             },
         )
     return best
+
+
+def newton(objective: Objective, point: Point, tolerance: float) -> Point:
+    """Return a point with ‖∇R‖ ≤ tolerance, or where Newton's method ceases to pay."""
+    spectrum, fresh, radius, built = objective.kept_spectrum(), False, 0.0, 0
+    for _ in range(MOST_STEPS):
+        if point.residual <= tolerance:
+            break
+        if spectrum is None:
+            if built == MOST_HESSIANS:
+                break  # L-BFGS gets closer at less cost
+            spectrum, fresh, built = objective.spectrum(point.parameters), True, built + 1
+            if spectrum is None:
+                return _by_products(objective, point, tolerance)
+        radius = radius or _first_radius(point, spectrum)
+        taken = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1)
+        if taken is not None:
+            point, radius = taken.point, taken.radius
+        elif fresh:
+            break
+        if taken is None or not taken.serves:
+            spectrum = None
+        fresh = False
+    return point
+
+
+def _first_radius(point: Point, spectrum: Spectrum) -> float:
+    """Return a small share of the parameters' own length, or of √R where they are near zero: the units are the same."""
+    return FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Taken:
+    """A step: where it led, the radius to try from there, and whether the Hessian that it was made of still serves."""
+
+    point: Point
+    radius: float
+    serves: bool
+
+
+def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int) -> _Taken | None:
+    """Take a step, at a smaller radius if need be; None if none of the trials will do."""
+    for _ in range(trials):
+        step, expected = spectrum.step_within(point.gradient, radius)
+        if not (in_range(step) and expected > 0):
+            return None
+        new, size = objective.at(point.parameters + step), spectrum.length(step)
+        if new.sound:
+            fallen, contracts = point.value - new.value, new.residual <= KEEP * point.residual
+            if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
+                if new.residual <= 0.9 * point.residual:
+                    return _Taken(new, radius, contracts)
+            elif fallen >= FOLLOWS * expected:
+                return _Taken(new, max(radius, 3 * size), contracts or size > 0.9 * radius)
+            elif fallen >= FAILS * expected:
+                return _Taken(new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts)
+        radius = 0.25 * size
+    return None
+
+
+def _rounding(point: Point) -> float:
+    """How far apart two values may be that are equal to rounding."""
+    return 1e-13 * (1.0 + abs(point.value))
+
+
+def _by_products(objective: Objective, point: Point, tolerance: float) -> Point:
+    for _ in range(MOST_TRUNCATED):
+        if point.residual <= tolerance:
+            break
+        new = _downhill(objective, point, _truncated_step(objective, point))
+        slow = new.residual > SLOW * point.residual
+        point = new
+        if slow:
+            break
+    return point
+
+
+def _truncated_step(objective: Objective, point: Point) -> Array:
+    """Return s with H s ≈ −∇R; downhill wherever H is not positive."""
+    size = point.residual
+    solved = conjugate_gradients(
+        lambda direction: objective.product(point.parameters, direction),
+        -point.gradient,
+        enough=min(0.1, size) * size,  # then the gradient norm squares
+        most=MOST_PRODUCTS,
+    )
+    if solved.descent is None or solved.solution.any():
+        return solved.solution
+    return solved.descent  # −∇R itself
+
+
+def _downhill(objective: Objective, point: Point, step: Array) -> Point:
+    """Halve a step until the risk falls; return the new point, or the same one if it never does."""
+    if not in_range(step) or not (slope := float(point.gradient @ step)) < 0:
+        return point
+    length = 1.0
+    for _ in range(MOST_HALVINGS):
+        new = objective.at(point.parameters + length * step)
+        lower = new.value <= point.value + 1e-4 * length * slope
+        level = new.value <= point.value + _rounding(point)
+        if new.sound and (lower or (level and new.residual <= 0.9 * point.residual)):
+            return new
+        length *= 0.5
+    return point

@@ -1,32 +1,65 @@
-"""Refitting by L-BFGS and Newton, and solving with the Hessian there: for every training that knows its derivatives.
+"""Refits by L-BFGS and Newton, and solves with the Hessian there, for every training with derivatives.
 
 Whoever computes these derivatives (JAX, PyTorch) makes no difference here: everything is NumPy.
+
+**Optima at infinity.** Where some people are separated from the others and nothing is penalised, the risk falls like
+e^(−t) along some direction u. Gradient and curvature shrink together there: any tolerance is met some way out, and the
+Newton step s = −(u·∇R / uᵀHu) u, which at a minimum vanishes with the gradient, stays as long as ever. At its end the
+curvature is 1/e of what it was, and four steps on the risk still falls. At a minimum the curvature is what it was, and
+a second step would go uphill. None of this depends on anybody's units.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, NumericsError
-from oar.models.fit.curvature import Curvature
-from oar.models.fit.minimise import minimise
-from oar.models.fit.objective import Objective, Point
-from oar.models.fit.optimum_at_infinity import falls_for_ever
-from oar.models.training import Array, Fit
+from oar.models.fit.curvature import Curvature, Spectrum
+from oar.models.fit.minimise import Objective, Point, minimise
+from oar.models.training import Array, Fit, Some
 
 TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
+NO_CURVATURE = 1e-13  # share of the largest below which curvature is rounding, as in directions that move no prediction
+CLEAR = 10.0  # curvature is no rounding either if it is so many times the most negative one
+FALLEN = 0.6  # what is left of the curvature after a step, at the most: 1/e where the risk falls for ever
+STEPS = (2.0, 4.0)  # a coarse fit can stand a long step from a minimum, but not twice or four times as long a one
+LEFT = 0.01  # what is left of the slope after that, at the least: e^(−4) is 0.018
 
 
 class SecondOrderTraining:
-    """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
+    """The half of a `Training` that needs no more than risk, gradient and Hessian products.
 
-    model: Any
-    size: int
+    Args:
+        model: what is trained.
+        features: (n, d).
+        targets: (n, o): one-hot or soft class labels, or real values.
+        weights: (n,), not negative, with sum 1.
+    """
+
     parameter_count: int
     _start: Array
     _curvature: Curvature
+
+    def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
+        """Check the people; `_bind` then lays them out."""
+        self.model, self.passes = model, 0
+        self._features, self.targets, self.weights = checked_people(features, targets, weights)
+        self.size, self.dimensions = self._features.shape
+        self.output_count = self.targets.shape[1]
+
+    def _bind(self) -> None:
+        """Lay targets and weights out, and forget what was known of the curvature for others."""
+        raise NotImplementedError
+
+    def contributing(self, targets: Array, weights: Array) -> Any:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
+        other = copy.copy(self)
+        other.targets, other.weights, other.passes = targets, weights, 0
+        other._bind()
+        return other
 
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the risk and its gradient."""
@@ -143,13 +176,15 @@ class SecondOrderTraining:
 
     # -- what is computed must be numbers ----------------------------------------------------------------------------
 
-    def _check_scores(self, gradients: Array) -> None:
+    def _sound_scores(self, gradients: Array, columns: Some) -> Array:
+        """Return score gradients (n, d) in these columns; raise where some are not finite."""
         if not np.isfinite(gradients).all():
             people = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
             raise NumericsError(
                 f"loss: its mixed derivatives must be finite, got others for {people.size} of {self.size} people (the "
                 f"first is number {people[0]}); look for the norm or square root of something that is zero there."
             )
+        return gradients[:, columns]
 
     def _checked_goal(self, value: float, by_parameters: Array, by_features: Array) -> tuple[float, Array, Array]:
         if not (np.isfinite(value) and np.isfinite(by_parameters).all() and np.isfinite(by_features).all()):
@@ -188,3 +223,21 @@ def checked_people(features: Any, targets: Any, weights: Any) -> tuple[Array, Ar
             f"{weights.sum():.6g}; divide them by their sum."
         )
     return features, targets, weights
+
+
+def falls_for_ever(objective: Objective, point: Point, spectrum: Spectrum) -> bool:
+    """Report whether the risk goes on falling beyond where a search ended, along an eigenvector of its Hessian."""
+    rounding = max(NO_CURVATURE * spectrum.largest, -CLEAR * float(spectrum.values[0]))
+    some = spectrum.values > rounding
+    directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
+    steps = -directions * (point.gradient @ directions / spectrum.values[some])
+    return any(_goes_on(objective, point, step) for step in steps.T if step.any())
+
+
+def _goes_on(objective: Objective, point: Point, step: Array) -> bool:
+    slope = float(step @ point.gradient)  # −sᵀHs
+    ahead = float(step @ objective.product(point.parameters + step, step))
+    if not 0 <= ahead < -FALLEN * slope:
+        return False
+    gradients = (objective.value_gradient(point.parameters + many * step)[1] for many in STEPS)
+    return all(np.isfinite(left := float(step @ gradient)) and left < LEFT * slope for gradient in gradients)

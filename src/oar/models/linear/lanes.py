@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from oar.models.linear.losses import at_once
 from oar.models.linear.training import LinearTraining
+from oar.tolerances import SUFFICIENT
 
 if TYPE_CHECKING:
     from oar.models.linear.losses import SoftmaxRegression
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 VANISHED = 1e-9  # of the gradient, with each parameter in units in which the risk bends by 1
 MOST_NEWTON = 40
-SUFFICIENT, SHORTEST = 1e-4, 1e-6  # of a Newton step: what it must gain, and the least share of it that is tried
+SHORTEST = 1e-6  # the least share of a Newton step that is tried
 ROUNDING = 1e-14  # of the risk
 SINGULAR = 1e-14  # of the diagonal: added to it, because H only steers
 

@@ -24,11 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import with_near_names
-from oar.models.differentiable import Differentiable, need_jax
-from oar.models.linear.dependence import dependent
-from oar.models.linear.separation import separates
-from oar.models.settings import check_flag, check_not_negative
+from oar.checks import check_flag, check_not_negative, need_jax, with_near_names
+from oar.models.differentiable import Differentiable
+from oar.models.linear.identifiability import dependent, separates
 from oar.people import Population
 
 if TYPE_CHECKING:
@@ -55,6 +53,14 @@ class Linear(Differentiable):
     l2: float
     steepest: float
     """β with B ≤ β I, whatever the outputs."""
+
+    def __post_init__(self) -> None:
+        """Refuse a regulariser that cannot be."""
+        check_not_negative("l2", self.l2)
+
+    def target_rows(self, targets: Any) -> Any:
+        """Return all columns, but for two classes only the second's: a single output."""
+        return targets if self.regresses else single_output(targets)
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Start every refit from zero."""
@@ -167,10 +173,6 @@ class SoftmaxRegression(Linear):
     steepest = 0.5
     equivariant = True
 
-    def __post_init__(self) -> None:
-        """Refuse a regulariser that cannot be."""
-        check_not_negative("l2", self.l2)
-
     def fixes_gauge(self, outputs: int) -> bool:
         """Softmax over several logits does not see a common constant."""
         return outputs > 1
@@ -192,10 +194,6 @@ class SoftmaxRegression(Linear):
         if not separates(matrix, rows, shares, self.intercept):
             return ""
         return "separates some of these people from the others perfectly, so its optimum is at infinity"
-
-    def target_rows(self, targets: Any) -> Any:
-        """Return all columns, but for two classes only the second's: a single logit."""
-        return targets[:, 1:] if targets.shape[1] == 2 else targets
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
         """Return log Σ e^z − yᵀz, for targets y on the simplex."""
@@ -233,10 +231,6 @@ class Ridge(Linear):
     equivariant = True
     regresses = True
 
-    def __post_init__(self) -> None:
-        """Refuse a regulariser that cannot be."""
-        check_not_negative("l2", self.l2)
-
     def output_loss(self, outputs: Any, target: Any) -> Any:
         """Return ½‖z − y‖²."""
         return 0.5 * ((outputs - target) ** 2).sum(axis=0)
@@ -270,10 +264,11 @@ class LinearSVM(Linear):
     name = "linear-svm"
     steepest = 2.0
     smooth = False
+    margins = True
 
     def __post_init__(self) -> None:
-        """Refuse a regulariser that cannot be."""
-        check_not_negative("l2", self.l2)
+        """Refuse settings that cannot be."""
+        super().__post_init__()
         check_flag("penalise_intercept", self.penalise_intercept)
 
     knows_lengths = True
@@ -303,10 +298,6 @@ class LinearSVM(Linear):
             "has no unique fit to these people, because those who are short of their margins are too few to settle it"
         )
 
-    def target_rows(self, targets: Any) -> Any:
-        """Return all columns, but for two classes only the second's: a single machine."""
-        return targets[:, 1:] if targets.shape[1] == 2 else targets
-
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
         """Whether shifting everyone changes nothing: only with a free intercept."""
@@ -327,6 +318,11 @@ class LinearSVM(Linear):
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return the diagonal 2 t² [margin violated]."""
         return library_of(outputs).eye(len(outputs))[..., None] * _hinge_curvature(outputs, target)
+
+
+def single_output(targets: Any) -> Any:
+    """Return class shares (n, k), but for two classes only the second's."""
+    return targets[:, 1:] if targets.shape[1] == 2 else targets
 
 
 def _shortfall(outputs: Any, target: Any) -> Any:

@@ -8,11 +8,8 @@ is a column and every reduction runs along memory. Few people are one chunk (`FE
 "a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
 their units, and gradients are measured by the values' spread.
 
-**Refits.** A refit that starts near the last one needs few steps, and what earlier passes told of the curvature serves
-for most of them (`InverseCurvature`): the Hessian is looked at afresh only when a step shrinks the gradient too
-little. The same knowledge preconditions the conjugate gradients that solve H v = g, and these add to it. The first fit
-to many people begins with a tenth of them, whose Hessian then does for all. Where H has too many entries to be factored
-(`SMALL`), a bound for it takes its place; where it costs hardly more than a gradient (`QUICK`), it is always fresh.
+**Refits** are Newton steps on curvature that is kept (`NewtonRefits`). The first fit to many people begins with a tenth
+of them, whose Hessian then does for all. Where H costs hardly more than a gradient (`QUICK`), it is always fresh.
 
 **No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
 why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
@@ -22,21 +19,21 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oar.errors import NumericsError
-from oar.models.fit.conjugate_gradients import InverseCurvature, conjugate_gradients, in_range
 from oar.models.fit.one_thread import one_thread
-from oar.models.linear.dependence import DEPENDENT, dependent
+from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, NewtonPoint, NewtonRefits
+from oar.models.fit.quasi_newton import Linear as LinearMap
+from oar.models.linear.identifiability import DEPENDENT, dependent
 from oar.models.linear.losses import at_once, compiled
 from oar.models.training import ALL, Array, Columns, Fit, Some
+from oar.tolerances import COARSE
 
 if TYPE_CHECKING:
     from oar.models.linear.losses import Linear
@@ -44,21 +41,8 @@ if TYPE_CHECKING:
 CHUNK = 1_000
 FEW = 4_000  # outputs of all people together, up to which NumPy is quicker than calling compiled code
 QUICK = 1_000_000  # people times squared parameters, up to which looking at H costs no more than a look at the risk
-ONE_THREAD = 64  # parameters up to which nobody would factor H on several threads
-SMALL = 600  # parameters up to which H itself is factored
-SLOW = 0.3  # a step that leaves more than this share of the gradient asks for a fresh look at the curvature
 MANY_CHUNKS = 8  # from here on the first fit begins with fewer people,
 FEWER = 10  # one in so many,
-COARSE = 1e-3  # to a gradient of this norm: theirs is no better an estimate of everyone's
-EASY_STEPS = 5  # a fit that takes more may be hard because people have moved far
-MOST_STEPS = 200  # with H itself,
-MOST_BOUND_STEPS = 1_000  # and with a bound for it
-MOST_HALVINGS = 40
-FEW_HALVINGS = 6  # where values cannot tell a better point from a worse one
-MOST_PRODUCTS = 500
-MOST_REFINEMENTS = 10
-FINEST = 1e-13  # no gradient is asked to be smaller than this in the values' units: it could not be
-ROUNDING = 1e-14  # a risk that is to fall by less than this share of itself cannot be seen to fall
 UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 ROUNDED = 1e-6  # of a feature's mean: rounding makes no spread larger than that of one that is the same for everyone
@@ -72,16 +56,7 @@ def _runs(columns: Columns) -> list[tuple[int, int]]:
     return list(pairwise(ends)) if columns.size else []
 
 
-class _Point(NamedTuple):
-    """Parameters, the risk there, its gradient, and the gradient's norm in the values' units."""
-
-    parameters: Array
-    risk: float
-    gradient: Array
-    size: float
-
-
-class LinearTraining:
+class LinearTraining(NewtonRefits):
     """Implements `Training` for z = W x + b with features (n, d), targets (n, o) and weights (n,) that sum to 1."""
 
     held_by = "l2 > 0"  # what to use where there is no regulariser, in words
@@ -118,13 +93,13 @@ class LinearTraining:
         self._weights = self._pack(self.masses[:, None])[..., 0]
         self._shards = np.array_split(np.arange(self._chunks), min(os.cpu_count() or 1, self._chunks))
         # This thread works too: one that has to be woken up may have to wait for a core.
-        self._pool = ThreadPoolExecutor(len(self._shards) - 1) if len(self._shards) > 1 else None
+        self._pool = ThreadPoolExecutor(max(len(self._shards) - 1, 1))  # which starts no thread before it has work
         self._small = self.parameter_count <= SMALL
         self._quick = self._few and self.size * self.parameter_count**2 <= QUICK
-        self._sizes: Array | None = None  # of the features, where a fit had to look
+        self._sizes = np.ones(1)  # of the features, where a fit had to look at those who have moved far
         self._inverse: InverseCurvature | None = None
-        self._fixed: list[Any] | None = None  # every shard's targets and weights, placed
-        self._last: tuple[Array, list[Any]] | None = None  # features last passed, and all shards placed
+        self._fixed: list[Any] = []  # every shard's targets and weights, placed
+        self._last: tuple[Any, list[Any]] = (None, [])  # features last passed, and all shards placed
 
     def _pack(self, array: Array) -> Array:
         padded = np.zeros((self._chunks * self._rows, array.shape[1]))
@@ -168,7 +143,7 @@ class LinearTraining:
         other.targets, other.weights, other.passes = targets, weights, 0
         other.masses = other._masses(targets, weights)
         other._targets, other._weights = other._pack(targets), other._pack(other.masses[:, None])[..., 0]
-        other._fixed = other._last = None
+        other._fixed, other._last = [], (None, [])
         return other
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
@@ -189,6 +164,8 @@ class LinearTraining:
         """Return (W, b), (o, d + 1), as they apply to features in the units they were given in."""
         return self.in_given_units(parameters).reshape(self.shape)
 
+    parameters = matrix  # the model's own form
+
     def _run(self, kind: str, features: Array, *arguments: Array) -> list[Any]:
         """Run one pass on all cores; return a result for each of them."""
         self.passes += 1
@@ -204,17 +181,17 @@ class LinearTraining:
                 return jax.tree.map(np.asarray, run(*data, *arguments))
 
         first, *others = self._placed(features)
-        under_way = [self._pool.submit(part, shard) for shard in others] if self._pool is not None else []
+        under_way = [self._pool.submit(part, shard) for shard in others]
         return [part(first), *(one.result() for one in under_way)]
 
     def _placed(self, features: Array) -> list[tuple[Any, Any, Any]]:
         """Return every shard's arrays where XLA wants them; copied once for each `moved`, not once a pass."""
         import jax
 
-        if self._last is None or self._last[0] is not features:
+        if self._last[0] is not features:
             parts = [slice(numbers[0], numbers[-1] + 1) for numbers in self._shards]
             with jax.enable_x64(True):
-                if self._fixed is None:
+                if not self._fixed:
                     self._fixed = [jax.device_put((self._targets[some], self._weights[some])) for some in parts]
                 rows = [jax.device_put(features[some]) for some in parts]
             self._last = features, [(some, *fixed) for some, fixed in zip(rows, self._fixed, strict=True)]
@@ -278,40 +255,7 @@ class LinearTraining:
             first += len(rows)
         return gradients
 
-    def _renewed(self, parameters: Array, features: Array) -> InverseCurvature:
-        """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""
-        base = self._factor(self.hessian(parameters, features)) if self._small else self._bound(features)
-        self._inverse = InverseCurvature(base)
-        return self._inverse
-
-    def _factor(self, hessian: Array) -> Callable[[Array], Array]:
-        """Return H⁻¹ times a vector or matrix. It only steers, so where H is singular a little is added to it.
-
-        The little is a share of H's own diagonal, so that features of unlike sizes each get their own. Some is always
-        added: along directions flatter than that the gradient is rounding, and H⁻¹ would make a leap of it.
-        """
-        from scipy.linalg.lapack import dpotrf, dpotrs  # cho_factor and cho_solve take longer to check than to do
-
-        diagonal = np.diag(hessian)
-        if not in_range(hessian):
-            raise self._not_fitted("has curvature that is not finite")
-        sizes = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny + 1e-30 * diagonal.max()))
-        scaled = hessian / sizes / sizes[:, None]
-        for share in (1e-15, 1e-12, 1e-9, 1e-6, 1e-3):
-            shifted = scaled + np.diag(np.full(len(scaled), share))
-            with one_thread() if len(scaled) > ONE_THREAD else nullcontext():
-                factor, failed = dpotrf(shifted, clean=False)
-            if not failed:
-                return lambda vector: (dpotrs(factor, (vector.T / sizes).T)[0].T / sizes).T
-        raise self._not_fitted("has no positive curvature")
-
-    def _not_fitted(self, what: str) -> NumericsError:
-        return NumericsError(
-            f"model: the training risk of {self.name} {what} here, so it cannot be refitted; "
-            "use a larger penalty, or check the data."
-        )
-
-    def _bound(self, features: Array) -> Callable[[Array], Array]:
+    def _bound(self, features: Array) -> LinearMap:
         """Return (I ⊗ (β G + l2 I))⁻¹ times a vector: with B ≤ β I and G = Σ w̄ (x, 1)(x, 1)ᵀ it bounds H from above."""
         gram = sum(self._run("gram", features))
         on_intercept = self.model.l2 * max(1.0, self.model.intercept_share) if self.model.intercept else 1.0
@@ -348,7 +292,7 @@ class LinearTraining:
         few_first = self._chunks >= MANY_CHUNKS and not (self.model.quadratic and self._small)
         if self._inverse is None and few_first and not start.any():
             start = self._coarse(features)
-        self._sizes = None
+        self._sizes = np.ones(1)
         point = self._descended(start, features, self._enough(tolerance))
         if point.size > tolerance and start.any():
             # From an old fit, far-moved people can have outputs so large that their losses do not bend at all.
@@ -359,40 +303,7 @@ class LinearTraining:
             self._check_minimum(point, features)
         return Fit(point.parameters, features, point.size, point.size <= tolerance)
 
-    def _enough(self, tolerance: float) -> float:
-        """Return the gradient to stop at: `tolerance` both in the values' units and as it is, as far as digits go."""
-        return max(min(tolerance, tolerance / self._unit), min(tolerance, FINEST))
-
-    def _descended(self, start: Array, features: Array, enough: float) -> _Point:
-        """Step until the gradient is small enough, or no step makes it smaller."""
-        point, extra = self._point(start, features), 0
-        inverse = None if self._quick else self._inverse
-        for number in range(MOST_STEPS if self._small else MOST_BOUND_STEPS):
-            if number == EASY_STEPS:
-                point = self._measured_afresh(point, features)
-            small = point.size <= enough
-            extra += small
-            if small and (extra > EASY_STEPS or not self._unbalanced(point)):
-                break
-            # Old curvature gets one try, then it is renewed; a bound does not grow old.
-            final = inverse is None or not self._small
-            inverse = inverse or self._renewed(point.parameters, features)
-            step = -inverse(point.gradient)
-            last, accepted = self._searched(point, step, features) if final else self._tried(point, step, features)
-            if final and not accepted:
-                break  # no progress even with the true Hessian: rounding is the limit
-            inverse.learn(last.parameters - point.parameters, last.gradient - point.gradient)
-            slow = self._quick or not accepted or last.size > SLOW * point.size
-            point = last if accepted else point
-            if slow and self._small:
-                inverse = None
-        return point
-
-    def _point(self, parameters: Array, features: Array) -> _Point:
-        risk, gradient = self.risk_gradient(parameters, features)
-        return _Point(parameters, risk, gradient, self._norm(gradient))
-
-    def _unbalanced(self, point: _Point) -> bool:
+    def _unbalanced(self, point: NewtonPoint) -> bool:
         """Report whether the penalty of some machine pulls, and people at its margins do not pull back as much.
 
         However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
@@ -404,11 +315,7 @@ class LinearTraining:
         pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
         return bool((slopes > np.maximum(UNBALANCED * pulls, ROUNDING)).any())
 
-    def _norm(self, gradient: Array) -> float:
-        measured = gradient if self._sizes is None else gradient.reshape(self.shape) / self._sizes
-        return float(np.linalg.norm(measured)) / self._unit
-
-    def _measured_afresh(self, point: _Point, features: Array) -> _Point:
+    def _measured_afresh(self, point: NewtonPoint, features: Array) -> NewtonPoint:
         """Measure gradients in the units of people who have moved far, whose features are much larger than 1 in ours.
 
         Their gradients are rounded at that size. Few refits are so hard that it pays to look.
@@ -422,41 +329,7 @@ class LinearTraining:
     def _rows_of(self, features: Array) -> Array:
         return features.reshape(-1, self.dimensions)[: self.size]
 
-    def _tried(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
-        """Take a step; return where it led to, and whether that is good enough."""
-        trial = self._point(point.parameters + step, features)
-        return trial, self._falls(point, trial, 1e-4 * float(point.gradient @ step))
-
-    def _falls(self, point: _Point, trial: _Point, promised: float) -> bool:
-        """Report whether the risk falls by what is promised (a number below 0), or if values cannot tell the gradient.
-
-        Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the gradient can
-        be small where the risk is not.
-        """
-        level = trial.risk <= point.risk + 1e-10 * self._size_of(point.risk)
-        return trial.risk <= point.risk + promised or (level and trial.size <= 0.9 * point.size)
-
-    def _size_of(self, risk: float) -> float:
-        """Return a size of risks beside which rounding is seen; risks of values are squares of these."""
-        return max(self._unit**2, abs(risk))
-
-    def _searched(self, point: _Point, step: Array, features: Array) -> tuple[_Point, bool]:
-        """Go along a step as far as is best, where the model knows; else halve it until it is good enough."""
-        lengths = self._best_lengths(point, step, features)
-        if lengths is not None:
-            step = (lengths[:, None] * step.reshape(self.shape)).ravel()
-            trial, _ = self._tried(point, step, features)
-            return trial, trial.risk < point.risk or self._falls(point, trial, 0.0)
-        promised = float(point.gradient @ step)
-        for halvings in range(MOST_HALVINGS):
-            trial, accepted = self._tried(point, step, features)
-            unseen = -promised <= ROUNDING * self._size_of(point.risk)  # then only the gradient can tell
-            if accepted or (unseen and halvings >= FEW_HALVINGS):
-                break
-            step, promised = 0.5 * step, 0.5 * promised
-        return trial, accepted
-
-    def _best_lengths(self, point: _Point, step: Array, features: Array) -> Array | None:
+    def _best_lengths(self, point: NewtonPoint, step: Array, features: Array) -> Array | None:
         """Return what share of the step is best for each output (o,); None where the model cannot tell."""
         if not self.model.knows_lengths:
             return None
@@ -484,7 +357,7 @@ class LinearTraining:
                 f"{self.held_by}, or leave such columns out."
             )
 
-    def _check_minimum(self, point: _Point, features: Array) -> None:
+    def _check_minimum(self, point: NewtonPoint, features: Array) -> None:
         """Refuse an optimum at infinity, or one among many, that dependent features do not explain."""
         some, at = self.masses > 0, point.parameters.reshape(self.shape)
 
@@ -498,47 +371,6 @@ class LinearTraining:
         reason = self.model.why_no_minimum(at, rows, self.targets[some], point.size, flattest)
         if reason:
             raise NumericsError(f"model: {self.name} without a regulariser {reason}; use {self.held_by}.")
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right by conjugate gradients, preconditioned with what is known of the curvature."""
-        size = float(np.linalg.norm(right))
-        direct = self._solved_directly(fit, right, tolerance * size) if self._quick else None
-        if direct is not None:
-            return direct
-        seen = []
-
-        def product(direction: Array) -> Array:
-            seen.append((direction, self.product(fit.parameters, fit.features, direction)))
-            return seen[-1][1]
-
-        solved = conjugate_gradients(product, right, tolerance * size, MOST_PRODUCTS, start, self._inverse)
-        if not solved.residual <= max(tolerance, 1e-3) * size:
-            direct = self._solved_directly(fit, right, tolerance * size)
-            if direct is not None:
-                return direct
-            raise NumericsError(
-                f"signal: H v = g cannot be solved for {self.name} here, because the Hessian is singular in the "
-                "query's direction; use a larger penalty."
-            )
-        if self._inverse is not None:
-            for direction, image in seen:
-                self._inverse.learn(direction, image)
-        return solved.solution
-
-    def _solved_directly(self, fit: Fit, right: Array, enough: float) -> Array | None:
-        """Solve H v = right by factoring H, and refine; None where H is too large or too flat for that.
-
-        Where people have moved far, H's entries differ so much in size that conjugate gradients take some for rounding.
-        """
-        if not self._small:
-            return None
-        inverse, solution, residual = self._renewed(fit.parameters, fit.features), np.zeros_like(right), right
-        for _ in range(MOST_REFINEMENTS):
-            solution = solution + inverse(residual)
-            residual = right - self.product(fit.parameters, fit.features, solution)
-            if np.linalg.norm(residual) <= enough:
-                return solution
-        return None
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""

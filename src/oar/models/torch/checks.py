@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OARError
-from oar.models.torch.library import torch_library
-from oar.models.torch.module import differing, first_line
+from oar.models.torch.module import differing, first_line, torch_library
 from oar.models.torch.passes import TorchPasses
 
 Array = NDArray[np.float64]

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_whole
-from oar.errors import DataError, NumericsError, OptionError, choose
+from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose
+from oar.errors import DataError, NumericsError, OptionError
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag, check_not_negative, check_seed
-from oar.models.torch.library import torch_library
-from oar.models.torch.losses import LOSSES, loss_of_rows
-from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing
-from oar.models.torch.passes import TorchPasses
+from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing, torch_library
+from oar.models.torch.passes import LOSSES, TorchPasses, loss_of_rows
 from oar.people import Population
 
 Array = NDArray[np.float64]
@@ -132,11 +129,7 @@ class TorchModel(Differentiable):
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         first = np.reshape(features, (-1, np.shape(features)[-1]))[:1]
-        count = self._all_outputs(parameters, first).shape[-1]
-        if self.regresses:
-            target = np.broadcast_to(np.asarray(goal, dtype=np.float64), (count,))
-        else:
-            target = self.target_rows(np.eye(max(count, 2))[[goal]])[0]
+        target = self._target_of(goal, self._all_outputs(parameters, first).shape[-1])
         return self._of_rows(self.passes.query_losses, parameters, features, target)
 
     def loaded(self, parameters: Any) -> Any:

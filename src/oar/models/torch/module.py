@@ -7,6 +7,7 @@ where layers share it, in the order of `named_parameters()`; frozen parameters a
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -14,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
-from oar.models.torch.library import torch_library
+from oar.errors import DataError, OptionError
 
 Array = NDArray[np.float64]
 _EVAL = "call module.eval() first: training here is on everybody at once, and nothing in it is random"
@@ -65,11 +65,15 @@ class ModuleFunction:
 
     def flat(self, named: Any) -> Array:
         """Return what is learned, by name, as one vector."""
-        wrong = not isinstance(named, dict) or set(named) != set(self.names)
-        if wrong or any(np.shape(named[name]) != shape for name, shape in zip(self.names, self._shapes, strict=True)):
+        known = isinstance(named, dict)
+        if (
+            not known
+            or set(named) != set(self.names)
+            or any(np.shape(named[name]) != shape for name, shape in zip(self.names, self._shapes, strict=True))
+        ):
             raise DataError(
                 f"parameters: must be arrays by name, like those of model.fit: {', '.join(self.names)}; got "
-                f"{type(named).__name__ if not isinstance(named, dict) else 'other names or shapes'}."
+                f"{'other names or shapes' if known else type(named).__name__}."
             )
         return np.concatenate([np.asarray(named[name], dtype=np.float64).ravel() for name in self.names])
 
@@ -177,3 +181,13 @@ def _kind(thing: Any) -> str:
 
 def _numbers(tensor: Any) -> Array:
     return tensor.detach().cpu().numpy().astype(np.float64)
+
+
+def torch_library(name: str = "torch") -> Any:
+    """Return the package `torch`, or a part of it; raise, with what to install, where it is not there."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise OptionError(
+            "module: oar.models.from_torch needs PyTorch, which is not installed; pip install 'oar-recourse[torch]'."
+        ) from None

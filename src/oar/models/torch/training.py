@@ -8,29 +8,21 @@ that was named, and otherwise as good as they are near one. `inexact` says which
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from oar.models.fit.curvature import MOST_DAMPING, Curvature
-from oar.models.fit.refitting import SecondOrderTraining, checked_people
+from oar.models.fit.refitting import SecondOrderTraining
 from oar.models.torch.checks import check_functions
-from oar.models.torch.library import torch_library
+from oar.models.torch.module import torch_library
 from oar.models.training import ALL, Array, Fit, Some, displaced
-
-SETTLED = 1e-6  # a larger gradient at what `train` returns is not that of a minimum
+from oar.tolerances import CONVERGED
 
 
 class TorchTraining(SecondOrderTraining):
     """Implements `Training` for a `TorchModel`.
-
-    Args:
-        model: what is trained.
-        features: (n, d).
-        targets: (n, o): one-hot or soft class labels, or real values.
-        weights: (n,), not negative, with sum 1.
 
     Attributes:
         witness: who retrains, for audits to tell.
@@ -39,11 +31,8 @@ class TorchTraining(SecondOrderTraining):
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
         """Check everything, and cut the data into chunks."""
-        self.model, self.passes, self.inexact = model, 0, ""
-        self._features, self.targets, self.weights = checked_people(features, targets, weights)
-        self.size, self.dimensions = self._features.shape
-        self.output_count = self.targets.shape[1]
-        self._run = model.passes
+        super().__init__(model, features, targets, weights)
+        self._run, self.inexact = model.passes, ""
         self._start = model.passes.module.start
         self.parameter_count = self._start.size
         check_functions(model, self._features, self.targets)
@@ -51,7 +40,6 @@ class TorchTraining(SecondOrderTraining):
         self._bind()
 
     def _bind(self) -> None:
-        """Lay targets and weights out, and forget what was known for others."""
         self._targets, self._weights = self._cut(self.targets), self._cut(self.weights)
         most = MOST_DAMPING if self.model.train is None else np.inf
         self._curvature = Curvature(self.product, self.hessian, self.parameter_count, most)
@@ -85,13 +73,6 @@ class TorchTraining(SecondOrderTraining):
         """Return features in chunks, as tensors."""
         return self._cut(displaced(self._features, moves, columns))
 
-    def contributing(self, targets: Array, weights: Array) -> TorchTraining:
-        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        other = copy.copy(self)
-        other.targets, other.weights, other.passes = targets, weights, 0
-        other._bind()
-        return other
-
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the risk, regulariser and gauge included, and its gradient: one pass."""
         value, gradient = self._risk(parameters, features)
@@ -118,9 +99,7 @@ class TorchTraining(SecondOrderTraining):
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns: one pass."""
-        gradients = self._each(self._run.scores, parameters, features, signal, self._targets)
-        self._check_scores(gradients)
-        return gradients[:, columns]
+        return self._sound_scores(self._each(self._run.scores, parameters, features, signal, self._targets), columns)
 
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return s = vᵀ∇_θ ℓ(θ; x, y) (n,) for everyone, if its target were that row of `targets` (n, o): one pass."""
@@ -179,7 +158,7 @@ class TorchTraining(SecondOrderTraining):
                 "is approximate."
             )
             found = Fit(parameters, features, 0.0, True)
-            self._trained = features, found, "" if left <= SETTLED else inexact
+            self._trained = features, found, "" if left <= CONVERGED else inexact
         _, found, self.inexact = self._trained
         return found
 

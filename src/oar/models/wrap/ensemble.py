@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, with_near_names
+from oar.checks import check_seed, with_near_names
+from oar.errors import DataError
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_seed
-from oar.models.training import ALL, Array, Fit, Some, Training
+from oar.models.training import ALL, Array, Fit, Some
 from oar.people import Population
 
 
 @with_near_names
 @dataclass(frozen=True)
 class Ensemble(Differentiable):
-    """Models that are trained side by side and judged by the mean of their losses.
+    """An ensemble of models that are trained separately and scored by the mean of their losses.
 
     Its outputs are means of the models' log-probabilities, or of their values.
 
@@ -258,14 +258,7 @@ class EnsembleTraining:
 
     def parameters(self, flat: Array) -> list[Any]:
         """Return each model's parameters, as they apply to features as they were given."""
-        return [own_parameters(part, own) for part, own in zip(self.parts, self.split(flat), strict=True)]
-
-
-def own_parameters(training: Training, flat: Array) -> Any:
-    """Return flat parameters in a model's own form, as they apply to features as they were given."""
-    if hasattr(training, "in_given_units"):
-        return training.in_given_units(flat).reshape(training.shape)  # type: ignore[attr-defined]
-    return training.parameters(flat)  # type: ignore[attr-defined]
+        return [part.parameters(own) for part, own in zip(self.parts, self.split(flat), strict=True)]
 
 
 def _log_probabilities(outputs: Any) -> Any:

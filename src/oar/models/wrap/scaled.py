@@ -1,13 +1,14 @@
 """A model behind a scaler that is refitted with it: the pipeline that operators of tables train.
 
-It standardises features and then trains: e = (a − m₁)/s with s² = m₂ − m₁², where m₁ = Σ w̄ a and
-m₂ = Σ w̄ a². These averages minimise Σ_i w̄_i ½‖m − t(a_i)‖² with t(a) = (a, a²), so they are parameters like any others,
-and the pipeline's training gradient is a sum over people too:
+Behind whatever preprocessing (`PreprocessedTraining`), rows become e = T(x; m) by statistics m = S(X) of everybody.
+These are parameters like any others: with R the model's own training risk,
 
-    F(θ, m) = Σ_i w̄_i (∇_θ ℓ(θ; e_i), m − t(a_i)) + (∇Ω, 0)              zero at the refit
-    ∂F      = ( H  C ; 0  I ),    C = Σ_i w̄_i ∂_e∇_θ ℓ_i ∂e_i/∂m
+    F(θ, m) = (∇_θ R(θ; T(X; m)), m − S(X)),     ∂F = ( H  C ; 0  I ),    C = Σ_i w̄_i ∂_e∇_θ ℓ_i ∂e_i/∂m
 
-The adjoint ∂Fᵀ v = g is solved from the top, v_θ = H⁻¹ g_θ and v_m = g_m − Cᵀ v_θ, and a member's score is
+is zero at the refit, and the adjoint ∂Fᵀ v = g is solved from the top: v_θ = H⁻¹ g_θ and v_m = g_m − Cᵀ v_θ.
+
+A scaler standardises features: e = (a − m₁)/s with s² = m₂ − m₁², where m₁ = Σ w̄ a and
+m₂ = Σ w̄ a². These averages minimise Σ_i w̄_i ½‖m − t(a_i)‖² with t(a) = (a, a²), so that a member's score is a sum too:
 
     s_i = v_θᵀ∇_θ ℓ(θ; e_i) + v_mᵀ(m − t(a_i)),        ∇_a s_i = ∇_e s_i / s − v_m₁ − 2 v_m₂ a_i.
 
@@ -18,21 +19,162 @@ left as they are.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import OptionError, with_near_names
+from oar.checks import check_flag, with_near_names
+from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
-from oar.models.settings import check_flag
+from oar.models.protocol import delegated
 from oar.models.training import ALL, Array, ByColumns, Columns, Fit, Some, goals
 from oar.people import Population
 
 FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
 
 
+@dataclass(eq=False)
+class PreprocessedRows:
+    """People who have moved, before they are preprocessed.
+
+    Attributes:
+        rows: (n, d) in their own units.
+        last: the statistics that they were last preprocessed by (as bytes), and how the model's training saw them then.
+    """
+
+    rows: Array
+    last: tuple[Any, Any] = (None, None)
+
+
+class PreprocessedTraining:
+    """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m.
+
+    Attributes:
+        inner: the model's own training, bound to the unmoved people as preprocessed.
+        first: m of the unmoved people, as one vector.
+    """
+
+    inner: Any
+    first: Array
+    targets: Any
+    weights: Array
+
+    def _learned(self, features: Any) -> Array:
+        """Return m = S(X)."""
+        raise NotImplementedError
+
+    def _placed(self, features: Any, learned: Array) -> Any:
+        """Return e = T(X; m) as the model's training wants it."""
+        raise NotImplementedError
+
+    def _applied(self, rows: Array, learned: Array) -> Array:
+        """Return e for people (m, d) in their own units."""
+        raise NotImplementedError
+
+    def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
+        """Return (∂e/∂x)ᵀ slopes (m, d), and Σ (∂e/∂m)ᵀ slopes over these people."""
+        raise NotImplementedError
+
+    def _by_learned(self, theta: Array, learned: Array, features: Any, signal: Array) -> Array:
+        """Return Cᵀ v_θ: one pass."""
+        raise NotImplementedError
+
+    @property
+    def parameter_count(self) -> int:
+        """How long θ and m are together."""
+        return int(self.inner.parameter_count) + self.first.size
+
+    @property
+    def passes(self) -> int:
+        """The number of passes over all the data so far."""
+        return int(self.inner.passes)
+
+    @property
+    def damping(self) -> float:
+        """The damping of the model's Hessian."""
+        return float(getattr(self.inner, "damping", 0.0))
+
+    @property
+    def inexact(self) -> str:
+        """A sentence where the model's last refit is not at a minimum, so that signals are approximate; else ""."""
+        return getattr(self.inner, "inexact", "")
+
+    def start(self) -> Array:
+        """Start the model as it starts, and the statistics as the unmoved people have them."""
+        return np.concatenate([self.inner.start(), self.first])
+
+    def _split(self, vector: Array) -> tuple[Array, Array]:
+        """Return the model's part, and that of m."""
+        return vector[: self.inner.parameter_count], vector[self.inner.parameter_count :]
+
+    def _seen(self, features: Any, learned: Array) -> Any:
+        """Return e as the model's training wants it; made once for each pair of people and m."""
+        key = learned.tobytes()
+        if features.last[0] != key:
+            features.last = key, self._placed(features, learned)
+        return features.last[1]
+
+    def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
+        """Take the statistics, and refit the model behind them."""
+        learned = self._learned(features)
+        found = self.inner.fit(self._seen(features, learned), self._split(start)[0], tolerance)
+        return Fit(np.concatenate([found.parameters, learned]), features, found.residual, found.converged)
+
+    def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
+        """Return the risk, with ½‖m − S‖² added to it, and F."""
+        theta, learned = self._split(parameters)
+        value, gradient = self.inner.risk_gradient(theta, self._seen(features, learned))
+        off = learned - self._learned(features)
+        return value + 0.5 * float(off @ off), np.concatenate([gradient, off])
+
+    def product(self, parameters: Array, features: Any, direction: Array) -> Array:
+        """Return ∂Fᵀ times a direction."""
+        theta, learned = self._split(parameters)
+        inner, along = self._split(direction)
+        image = self.inner.product(theta, self._seen(features, learned), inner)
+        return np.concatenate([image, along + self._by_learned(theta, learned, features, inner)])
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return v with ∂Fᵀ v = right."""
+        theta, learned = self._split(fit.parameters)
+        pull, pull_learned = self._split(right)
+        inner = Fit(theta, self._seen(fit.features, learned), fit.residual, fit.converged)
+        signal = self.inner.solve(inner, pull, None if start is None else self._split(start)[0], tolerance)
+        return np.concatenate([signal, pull_learned - self._by_learned(theta, learned, fit.features, signal)])
+
+    def contributing(self, targets: Array, weights: Array) -> Any:
+        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
+        other = copy.copy(self)
+        other.inner = self.inner.contributing(targets, weights)
+        other.targets, other.weights = targets, weights
+        return other
+
+    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
+        """Return L, its gradient in the model's parameters and in m, and in the query."""
+        theta, learned = self._split(parameters)
+        row = np.asarray(query, dtype=np.float64)[None]
+        loss, pull, slope = self.inner.goal(theta, self._applied(row, learned)[0], target)
+        by_query, by_learned = self._pulled_back(row, learned, slope[None])
+        return loss, np.concatenate([pull, by_learned]), by_query[0]
+
+    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
+        """Return many people's losses (m,), their mean's gradient in all parameters, and each one's ∇_x (m, d)."""
+        theta, learned = self._split(parameters)
+        losses, pull, slopes = goals(self.inner, theta, self._applied(rows, learned), targets)
+        by_rows, by_learned = self._pulled_back(rows, learned, slopes)
+        return losses, np.concatenate([pull, by_learned / len(rows)]), by_rows
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return the model's outputs for one person."""
+        theta, learned = self._split(parameters)
+        return self.inner.outputs(theta, self._applied(np.asarray(query, dtype=np.float64)[None], learned)[0])
+
+
+@delegated("model", "convex", "equivariant", "smooth", "linear", "least_loss", "regresses", "by_jax", "margins")
+@delegated("model", "target_rows", "predicted_class", "check")
 @with_near_names
 @dataclass(frozen=True)
 class Scaled(Differentiable):
@@ -41,17 +183,19 @@ class Scaled(Differentiable):
     Of a table, numbers, integers and ordinals are scaled, and booleans and categories are left as they are; of an
     array, everything is.
 
-    The scaler is part of the refit: where members move, so do centres and scales. Then shifting everyone and the query
-    together changes nothing in scaled columns, whatever the model. With `frozen`, the scaler of the unmoved people is
-    kept, as by operators who fitted it once; then that is true only of models of which it is true without a scaler.
+    The scaler is part of the refit: centres and scales change with the members' moves. Shifting everyone and the query
+    together then changes nothing in scaled columns, whatever the model. With `frozen`, the scaler of the unmoved people
+    is kept, as by operators who fitted it once; the model is then invariant to such shifts only if it is so without a
+    scaler.
 
     Args:
         model: what is trained on the scaled features; any model but nearest centroid and a network that is fixed.
-        frozen: whether the scaler stays as it was before anybody moved.
+        frozen: whether the scaler of the unmoved people is kept.
     """
 
     model: Differentiable
     frozen: bool = False
+    scales_itself = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be scaled."""
@@ -73,39 +217,9 @@ class Scaled(Differentiable):
         return f"{'frozen-' if self.frozen else ''}scaled {self.model.name}"
 
     @property
-    def convex(self) -> bool:  # type: ignore[override]
-        """Whether the risk has one minimum, as the model's has."""
-        return self.model.convex
-
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether shifting everyone changes nothing, as with the model itself."""
-        return self.model.equivariant
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        """Whether there are no kinks, as in the model."""
-        return self.model.smooth
-
-    @property
-    def linear(self) -> bool:  # type: ignore[override]
-        """Whether outputs are linear in the features: scaling is."""
-        return self.model.linear
-
-    @property
-    def least_loss(self) -> float:  # type: ignore[override]
-        """A lower bound of every query's loss."""
-        return self.model.least_loss
-
-    @property
-    def regresses(self) -> bool:  # type: ignore[override]
-        """Whether targets are real values rather than classes."""
-        return self.model.regresses
-
-    @property
-    def by_jax(self) -> bool:  # type: ignore[override]
-        """Whether the model's functions are JAX's."""
-        return self.model.by_jax
+    def unscaled(self) -> Differentiable:
+        """The model itself."""
+        return self.model
 
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the model's outputs (o,) for one person, whose features are as they were given."""
@@ -118,18 +232,6 @@ class Scaled(Differentiable):
     def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
         """Return the model's loss at the query."""
         return self.model.query_loss(*_inner(parameters, features), target)
-
-    def target_rows(self, targets: Any) -> Any:
-        """Return what the model's outputs are compared with."""
-        return self.model.target_rows(targets)
-
-    def predicted_class(self, outputs: NDArray[np.float64]) -> int:
-        """Return the class that the model's outputs stand for."""
-        return self.model.predicted_class(outputs)
-
-    def check(self, people: Population) -> None:
-        """Raise where the model cannot be fitted to these people."""
-        self.model.check(people)
 
     def columns(self, people: Population) -> NDArray[np.bool_]:
         """Return which of the people's features are scaled (d,)."""
@@ -159,30 +261,25 @@ def _inner(parameters: Any, features: Any) -> tuple[Any, Any]:
     return parameters, features
 
 
-def unscaled(model: Any) -> Any:
-    """Return the model behind a scaler, or the model itself."""
-    return model.model if isinstance(model, Scaled) else model
-
-
 @dataclass(eq=False)
-class ScalerInput:
+class ScalerInput(PreprocessedRows):
     """People who have moved, as the first scaler sees them: a, in those columns that may differ from the unmoved.
 
     Attributes:
+        rows: (n, r) a there.
         columns: (r,) all columns that are scaled, and all others that were moved.
         before: (n, r) the unmoved people there.
-        rows: (n, r) a there.
-        values: (n, s) the scaled columns alone, which scalers are fitted to.
-        scaled: (s,) where among the columns these are.
-        last: the last scaler that they were seen by, and how the model's training saw them then.
+        scaled: (s,) where among the columns those are that are scaled.
     """
 
-    columns: Columns
-    before: Array
-    rows: Array
-    values: Array
-    scaled: Columns
-    last: tuple[bytes, Any] | None = None
+    columns: Columns = field(kw_only=True)
+    before: Array = field(kw_only=True)
+    scaled: Columns = field(kw_only=True)
+
+    @cached_property
+    def values(self) -> Array:
+        """The scaled columns alone (n, s), which scalers are fitted to."""
+        return self.rows[:, self.scaled]
 
 
 class ScaledParameters(NamedTuple):
@@ -223,7 +320,7 @@ class ScaledSignal(NamedTuple):
     spread: Array
 
 
-class ScaledTraining:
+class ScaledTraining(PreprocessedTraining):
     """Implements `Training` for a model whose features are scaled before it is trained.
 
     Args:
@@ -237,40 +334,22 @@ class ScaledTraining:
     def __init__(
         self, inner: ByColumns, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
     ) -> None:
-        """Keep the parts; parameters are those of the model, then m₁ and m₂ of the scaled columns."""
+        """Keep the parts; the statistics are m₁ and m₂ of the scaled columns."""
         self.inner, self._features = inner, features
         self._centres, self._scales = centres, scales
         self._columns = np.flatnonzero(columns)
         self._extra = self._columns.size
         self.size, self.dimensions, self.weights = inner.size, inner.dimensions, inner.weights
-        self.parameter_count = inner.parameter_count + 2 * self._extra
+        self.first = np.concatenate([np.zeros(self._extra), np.ones(self._extra)])
         self.targets = getattr(inner, "targets", None)
         self._before = self._features[:, self._columns]
-        self._nearby: tuple[Columns, Columns, Array] | None = None  # of the columns that moved last
-
-    @property
-    def passes(self) -> int:
-        """The number of passes over all the data so far."""
-        return self.inner.passes
-
-    @property
-    def damping(self) -> float:
-        """The damping of the model's Hessian."""
-        return float(getattr(self.inner, "damping", 0.0))
-
-    @property
-    def inexact(self) -> str:
-        """A sentence where the model's last refit is not at a minimum, so that signals are approximate; else ""."""
-        return getattr(self.inner, "inexact", "")
-
-    def start(self) -> Array:
-        """Start the model as it starts, and the scaler as the unmoved people have it."""
-        return np.concatenate([self.inner.start(), np.zeros(self._extra), np.ones(self._extra)])
+        self._nearby: tuple[Any, ...] = (None, None, None)  # of the columns that moved last
 
     def moved(self, moves: Array | None, columns: Some = ALL) -> ScalerInput:
         """Return everyone's features as the first scaler sees them."""
         if moves is None:
-            return ScalerInput(self._columns, self._before, self._before, self._before, np.arange(self._extra))
+            everyone = np.arange(self._extra)
+            return ScalerInput(self._before, columns=self._columns, before=self._before, scaled=everyone)
         given = np.arange(self.dimensions)[columns]
         some, before = self._around(given)
         if some.size == given.size:
@@ -279,20 +358,14 @@ class ScaledTraining:
         else:
             rows = before.copy()
             rows[:, np.searchsorted(some, given)] += moves / self._scales[given]
-        scaled = np.searchsorted(some, self._columns)
-        return ScalerInput(some, before, rows, rows[:, scaled], scaled)
+        return ScalerInput(rows, columns=some, before=before, scaled=np.searchsorted(some, self._columns))
 
     def _around(self, given: Columns) -> tuple[Columns, Array]:
         """Return these columns and all that are scaled, and the unmoved people there; kept, as it is asked again."""
-        if self._nearby is None or not np.array_equal(self._nearby[0], given):
+        if not np.array_equal(self._nearby[0], given):
             some = np.union1d(self._columns, given)
             self._nearby = given, some, self._features[:, some]
         return self._nearby[1:]
-
-    def _split(self, vector: Array) -> tuple[Array, Array, Array]:
-        """Return the model's part, and those of m₁ and m₂."""
-        count = self.inner.parameter_count
-        return vector[:count], vector[count : count + self._extra], vector[count + self._extra :]
 
     def _spread(self, mean: Array, square: Array) -> Array:
         """Return √(m₂ − m₁²), 1 for a constant column."""
@@ -308,79 +381,50 @@ class ScaledTraining:
         bound = (rounding * (mean + centres / scales)) ** 2 + rounding * square
         return np.asarray(square - mean**2 > bound)
 
-    def _rescaled(self, rows: Array, mean: Array, square: Array) -> Array:
-        """Return e for people's a (..., d)."""
-        seen = rows.copy()
-        seen[..., self._columns] = (rows[..., self._columns] - mean) / self._spread(mean, square)
+    def _learned(self, features: ScalerInput) -> Array:
+        return np.concatenate([self.weights @ features.values, self.weights @ features.values**2])
+
+    def _placed(self, features: ScalerInput, learned: Array) -> Any:
+        mean, square = np.split(learned, 2)
+        moves = features.rows - features.before
+        moves[:, features.scaled] = (features.values - mean) / self._spread(mean, square) - self._before
+        return self.inner.moved(moves, features.columns)
+
+    def _applied(self, rows: Array, learned: Array) -> Array:
+        mean, square = np.split(learned, 2)
+        seen = (rows - self._centres) / self._scales
+        seen[..., self._columns] = (seen[..., self._columns] - mean) / self._spread(mean, square)
         return seen
 
-    def _inner_features(self, features: ScalerInput, mean: Array, square: Array) -> Any:
-        """Return e as the model's training wants it; made once for each pair of features and scaler."""
-        key = mean.tobytes() + square.tobytes()
-        if features.last is None or features.last[0] != key:
-            moves = features.rows - features.before
-            moves[:, features.scaled] = (features.values - mean) / self._spread(mean, square) - self._before
-            features.last = key, self.inner.moved(moves, features.columns)
-        return features.last[1]
+    def _by_learned(self, theta: Array, learned: Array, features: ScalerInput, signal: Array) -> Array:
+        slopes = self.inner.score_gradients(theta, self._seen(features, learned), signal, self._columns)
+        return self._by_scaler(self.weights[:, None] * slopes, features.values, learned)
 
-    def fit(self, features: ScalerInput, start: Array, tolerance: float) -> Fit:
-        """Refit the scaler, which is an average, and then the model."""
-        values = features.values
-        mean, square = self.weights @ values, self.weights @ values**2
-        found = self.inner.fit(self._inner_features(features, mean, square), self._split(start)[0], tolerance)
-        parameters = np.concatenate([found.parameters, mean, square])
-        return Fit(parameters, features, found.residual, found.converged)
-
-    def risk_gradient(self, parameters: Array, features: ScalerInput) -> tuple[float, Array]:
-        """Return the risk and F."""
-        theta, mean, square = self._split(parameters)
-        value, gradient = self.inner.risk_gradient(theta, self._inner_features(features, mean, square))
-        values = features.values
-        off, off_square = mean - self.weights @ values, square - self.weights @ values**2
-        return value + 0.5 * float(off @ off + off_square @ off_square), np.concatenate([gradient, off, off_square])
-
-    def product(self, parameters: Array, features: ScalerInput, direction: Array) -> Array:
-        """Return ∂Fᵀ times a direction."""
-        theta, mean, square = self._split(parameters)
-        inner, along_mean, along_square = self._split(direction)
-        image = self.inner.product(theta, self._inner_features(features, mean, square), inner)
-        by_mean, by_square = self._by_scaler(parameters, features, inner)
-        return np.concatenate([image, along_mean + by_mean, along_square + by_square])
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v with ∂Fᵀ v = right."""
-        theta, mean, square = self._split(fit.parameters)
-        pull, pull_mean, pull_square = self._split(right)
-        inner = Fit(theta, self._inner_features(fit.features, mean, square), fit.residual, fit.converged)
-        signal = self.inner.solve(inner, pull, None if start is None else self._split(start)[0], tolerance)
-        by_mean, by_square = self._by_scaler(fit.parameters, fit.features, signal)
-        return np.concatenate([signal, pull_mean - by_mean, pull_square - by_square])
-
-    def _by_scaler(self, parameters: Array, features: ScalerInput, signal: Array) -> tuple[Array, Array]:
-        """Return Cᵀ v_θ: one pass."""
-        theta, mean, square = self._split(parameters)
-        inner = self._inner_features(features, mean, square)
-        slopes = self.weights[:, None] * self.inner.score_gradients(theta, inner, signal, self._columns)
-        return self._pulled_back(slopes, features.values, mean, square)
-
-    def _pulled_back(self, slopes: Array, rows: Array, mean: Array, square: Array) -> tuple[Array, Array]:
+    def _by_scaler(self, slopes: Array, rows: Array, learned: Array) -> Array:
         """Return Σ slopes · ∂e/∂m₁ and Σ slopes · ∂e/∂m₂ over rows of a.
 
         With s² = m₂ − m₁²: ∂s/∂m₁ = −m₁/s and ∂s/∂m₂ = 1/(2s), so ∂e/∂m₁ = −1/s + e m₁/s² and ∂e/∂m₂ = −e/(2s²).
         """
+        mean, square = np.split(learned, 2)
         spread = self._spread(mean, square)
         along = (slopes * (rows - mean)).sum(axis=0) / spread
-        along = np.where(
-            self._varies(mean, square), along, 0.0
-        )  # a constant column is divided by 1, whatever its variance
-        return -slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2
+        along = np.where(self._varies(mean, square), along, 0.0)  # a constant column is divided by 1, whatever it is
+        return np.concatenate([-slopes.sum(axis=0) / spread + along * mean / spread**2, -0.5 * along / spread**2])
+
+    def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
+        given, columns = (rows - self._centres) / self._scales, self._columns
+        by_scaler = self._by_scaler(slopes[:, columns], given[:, columns], learned)
+        slopes = slopes.copy()
+        slopes[:, columns] /= self._spread(*np.split(learned, 2))
+        return slopes / self._scales, by_scaler
 
     def score_gradients(self, parameters: Array, features: ScalerInput, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
-        theta, mean, square = self._split(parameters)
-        inner, along_mean, along_square = self._split(signal)
+        theta, learned = self._split(parameters)
+        inner, along = self._split(signal)
+        (mean, square), (along_mean, along_square) = np.split(learned, 2), np.split(along, 2)
         some = np.arange(self.dimensions)[columns]
-        slopes = self.inner.score_gradients(theta, self._inner_features(features, mean, square), inner, some)
+        slopes = self.inner.score_gradients(theta, self._seen(features, learned), inner, some)
         _, which, place = np.intersect1d(self._columns, some, return_indices=True)
         rows, spread = features.values[:, which], self._spread(mean, square)[which]
         slopes[:, place] = slopes[:, place] / spread - along_mean[which] - 2 * along_square[which] * rows
@@ -389,63 +433,37 @@ class ScaledTraining:
 
     def published(self, parameters: Array, signal: Array) -> ScaledSignal:
         """Return θ and v as members need them who know their own features alone."""
-        theta, mean, square = self._split(parameters)
-        inner, along_mean, along_square = self._split(signal)
+        theta, learned = self._split(parameters)
+        inner, along = self._split(signal)
+        (mean, square), (along_mean, along_square) = np.split(learned, 2), np.split(along, 2)
         given = getattr(self.inner, "in_given_units", lambda vector: vector)
         columns, spread = self._columns, self._spread(mean, square)
-        centres, scales = self._centres.copy(), self._scales.copy()
+        centres, scales = self._scaler(mean, square)
         shift, widening = np.zeros((2, self.dimensions))
-        centres[columns] += scales[columns] * mean
-        scales[columns] *= spread
         shift[columns] = spread * (along_mean + 2 * along_square * mean)
         widening[columns] = spread**2 * along_square
         return ScaledSignal(given(theta), given(inner), centres, scales, shift, widening)
 
-    def contributing(self, targets: Array, weights: Array) -> ScaledTraining:
-        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        other = copy.copy(self)
-        other.inner = self.inner.contributing(targets, weights)
-        other.targets, other.weights = targets, weights
-        return other
-
     def scores(self, parameters: Array, features: ScalerInput, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`."""
-        theta, mean, square = self._split(parameters)
-        inner, along_mean, along_square = self._split(signal)
-        values = self.inner.scores(theta, self._inner_features(features, mean, square), inner, targets)
-        rows = features.values
+        theta, learned = self._split(parameters)
+        inner, along = self._split(signal)
+        (mean, square), (along_mean, along_square) = np.split(learned, 2), np.split(along, 2)
+        values, rows = self.inner.scores(theta, self._seen(features, learned), inner, targets), features.values
         return values + (mean - rows) @ along_mean + (square - rows**2) @ along_square
 
-    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
-        """Return L, its gradient in the model's and the scaler's parameters, and in the query."""
-        theta, mean, square = self._split(parameters)
-        row = (query - self._centres) / self._scales
-        loss, pull, slope = self.inner.goal(theta, self._rescaled(row, mean, square), target)
-        columns = self._columns
-        by_mean, by_square = self._pulled_back(slope[None, columns], row[None, columns], mean, square)
-        slope = slope.copy()
-        slope[columns] /= self._spread(mean, square)
-        return loss, np.concatenate([pull, by_mean, by_square]), slope / self._scales
-
-    def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
-        """Return many people's losses (m,), their mean's gradient in model and scaler, and each one's ∇_x (m, d)."""
-        theta, mean, square = self._split(parameters)
-        given, columns = (rows - self._centres) / self._scales, self._columns
-        losses, pull, slopes = goals(self.inner, theta, self._rescaled(given, mean, square), targets)
-        parts = self._pulled_back(slopes[:, columns] / len(rows), given[:, columns], mean, square)
-        slopes = slopes.copy()
-        slopes[:, columns] /= self._spread(mean, square)
-        return losses, np.concatenate([pull, *parts]), slopes / self._scales
-
-    def outputs(self, parameters: Array, query: Array) -> Array:
-        """Return the model's outputs for one person."""
-        theta, mean, square = self._split(parameters)
-        return self.inner.outputs(theta, self._rescaled((query - self._centres) / self._scales, mean, square))
+    def _scaler(self, mean: Array, square: Array) -> tuple[Array, Array]:
+        """Return centres and scales (d,) of features as they were given."""
+        centres, scales, columns = self._centres.copy(), self._scales.copy(), self._columns
+        centres[columns] += scales[columns] * mean
+        scales[columns] *= self._spread(mean, square)
+        return centres, scales
 
     def matrix(self, parameters: Array) -> Array:
         """Return (W, b), (o, d + 1), as they apply to features in the units they were given in; for linear models."""
-        theta, mean, square = self._split(parameters)
-        found: Array = self.inner.matrix(theta).copy()  # type: ignore[attr-defined]
+        theta, learned = self._split(parameters)
+        mean, square = np.split(learned, 2)
+        found: Array = self.inner.matrix(theta).copy()
         columns, spread = self._columns, self._spread(mean, square)
         found[:, columns] /= spread
         found[:, -1] -= found[:, columns] @ mean
@@ -457,8 +475,5 @@ class ScaledTraining:
         """Return flat parameters as they apply to features as they were given: of linear models (W, b)."""
         if hasattr(self.inner, "matrix"):
             return self.matrix(flat)
-        theta, mean, square = self._split(flat)
-        centres, scales, columns = self._centres.copy(), self._scales.copy(), self._columns
-        centres[columns] += scales[columns] * mean
-        scales[columns] *= self._spread(mean, square)
-        return ScaledParameters(centres, scales, self.inner.parameters(theta))  # type: ignore[attr-defined]
+        theta, learned = self._split(flat)
+        return ScaledParameters(*self._scaler(*np.split(learned, 2)), self.inner.parameters(theta))

@@ -15,11 +15,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import Array, check_present, fitted, pulled_through
-from oar.online.rules.requirements import check_every_class
-from oar.online.rules.settings import CENTROIDS, check_share
+from oar.online.rules.refits import (
+    CENTROIDS,
+    Array,
+    check_every_class,
+    check_present,
+    check_share,
+    fitted,
+    pulled_through,
+)
 from oar.online.stream import Stream
 
 

@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError, with_near_names
-from oar.models.fit.conjugate_gradients import conjugate_gradients
-from oar.models.fit.minimise import minimise
-from oar.models.fit.objective import Objective
+from oar.checks import with_near_names
+from oar.errors import NumericsError
+from oar.models.fit.minimise import Objective, minimise
+from oar.models.fit.quasi_newton import conjugate_gradients
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import ASKED, ENOUGH, SOLVED, Array, moved_by
-from oar.online.rules.settings import check_begun, check_positive, last_or_start
+from oar.online.rules.refits import SOLVED, Array, check_begun, check_positive, last_or_start, moved_by
 from oar.online.stream import Stream
+from oar.tolerances import CONVERGED, TIGHT
 
 MOST_PRODUCTS = 2_000
 ROUNDING = 1e-7  # the residual of (H + μ I) v = λ that is taken for a solution, as a share of ‖λ‖
@@ -34,10 +34,10 @@ ROUNDING = 1e-7  # the residual of (H + μ I) v = λ that is taken for a solutio
 @with_near_names
 @dataclass(frozen=True)
 class FineTune:
-    """Fit each new batch, held back by a pull towards the last θ, to the minimum of both.
+    """Fit each new batch with a quadratic penalty on the distance to the last θ, to the minimum of the sum.
 
     Args:
-        pull: μ, above 0, in the units of the features as given: the risk's own curvature is what it competes with.
+        pull: μ, above 0, in the units of the features as given, relative to the curvature of the risk.
     """
 
     pull: float
@@ -71,11 +71,11 @@ class FineTune:
             lambda: None,
             lambda parameters: None,
         )
-        found = minimise(objective, objective.at(last.copy()), ASKED, from_afar=False, many_minima=False)
-        if not found.residual <= ENOUGH * max(1.0, self.pull):
+        found = minimise(objective, objective.at(last.copy()), TIGHT, from_afar=False, many_minima=False)
+        if not found.residual <= CONVERGED * max(1.0, self.pull):
             raise NumericsError(
-                f"rule: {self.name} must end at a gradient norm of {ENOUGH:.0e} or less, got {found.residual:.1e} in "
-                f"round {update.number}; a larger pull or standardised features make it easier."
+                f"rule: {self.name} must end at a gradient norm of {CONVERGED:.0e} or less, got {found.residual:.1e} "
+                f"in round {update.number}; a larger pull or standardised features make it easier."
             )
         return found.parameters
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import NumericsError
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import Array, moved_by
-from oar.online.rules.settings import check_begun, check_count, check_positive, last_or_start
+from oar.online.rules.refits import Array, check_begun, check_count, check_positive, last_or_start, moved_by
 from oar.online.stream import Stream
 
 RUNAWAY = 1e30  # no model's parameters are this large

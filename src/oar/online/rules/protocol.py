@@ -1,4 +1,4 @@
-"""What the rest of the house asks of an update rule: how θ moves on when a batch arrives, forwards and backwards.
+"""The protocol of update rules: how θ is updated when a batch arrives, forwards and backwards.
 
 A rule is a small object. It is handed an `Update`: θ before, and the people that it may read, bound to the model as a
 `Training` (`oar.models.training`). Forwards it returns θ after. Backwards it takes λ_t = dL/dθ_t and returns
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """One round's work.
+    """One update: the data of one round.
 
     Attributes:
         number: the round, 0, 1, ….
@@ -44,7 +44,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class PulledBack:
-    """What an adjoint becomes on its way back through one update.
+    """The result of propagating an adjoint back through one update.
 
     Attributes:
         before: λ_{t−1} (p,).
@@ -59,7 +59,7 @@ class PulledBack:
 
 
 class Rule(Protocol):
-    """How the operator updates. A user's own is checked by `oar.testing.check_rule`.
+    """An update rule of the operator. `oar.testing.check_rule` checks a user-defined one.
 
     A rule may also have `remembers = False`, where θ_t does not depend on θ_{t−1} (then nothing needs to be deployed
     before), a method `check(stream, model, started)` that raises where it cannot work (`started` says whether there is

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.opening import regular
-from oar.people.parts.part import Rows, as_numbers, checked_weights, sliced
+from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights, sliced
 from oar.people.parts.population import StreamedPopulation
+from oar.people.tables.arrays import read_only
 
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPart:
+class ArrayPart(ArraysInParts):
     """A part that is a run of rows of arrays that can be sliced: memory-mapped files, or anything like them."""
 
     features: Any
@@ -38,22 +39,10 @@ class ArrayPart:
         """The part's name in messages."""
         return f"rows {self.start:,} to {self.stop - 1:,}"
 
-    def stamp(self) -> None:
-        """Nobody can tell whether an array has changed."""
-        return
-
-    def content(self) -> None:
-        """Nobody looks: people in files alone are known by what is in them."""
-        return
-
-    def known_as(self, content: str | None) -> ArrayPart:
-        """Return the part as it is."""
-        return self
-
     def read(self) -> Rows:
         """Read them into memory."""
-        some = self.features[self.start : self.stop]
-        return Rows(as_numbers(some, self.name), *self._others(), self.name)
+        some = as_numbers(self.features[self.start : self.stop], self.name)
+        return Rows(read_only(some), *self._others(), self.name)
 
     def read_labels(self) -> Rows:
         """Read labels and weights alone."""
@@ -61,8 +50,8 @@ class ArrayPart:
 
     def _others(self) -> tuple[NDArray, NDArray[np.float64] | None]:
         some = slice(self.start, self.stop)
-        weights = None if self.weights is None else checked_weights(np.asarray(self.weights[some]), self.name)
-        return np.asarray(self.labels[some]), weights
+        weights = checked_weights(None if self.weights is None else self.weights[some], self.name)
+        return read_only(np.asarray(self.labels[some])), None if weights is None else read_only(weights)
 
 
 def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.people.parts.dask_engine import DaskEngine, chosen_engine, need_dask
-from oar.people.parts.part import Rows, as_numbers, checked_weights
+from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights
 from oar.people.parts.population import StreamedPopulation
 from oar.people.wording import repeated
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPart:
+class DaskPart(ArraysInParts):
     """One partition: `held` is the future of its arrays, or on a worker these arrays themselves."""
 
     number: int
@@ -28,18 +28,6 @@ class DaskPart:
     def name(self) -> str:
         """The part's name in messages."""
         return f"partition {self.number}"
-
-    def stamp(self) -> None:
-        """Nobody can tell whether arrays have changed."""
-        return
-
-    def content(self) -> None:
-        """Nobody looks: people in files alone are known by what is in them."""
-        return
-
-    def known_as(self, content: str | None) -> DaskPart:
-        """Return the part as it is."""
-        return self
 
     def without(self) -> DaskPart:
         """Return what is sent to a worker, which is handed the arrays there."""
@@ -56,8 +44,7 @@ class DaskPart:
     def read_labels(self) -> Rows:
         """Return labels and weights alone."""
         _, labels, weights = self.arrays
-        known = None if weights is None else checked_weights(np.asarray(weights), self.name)
-        return Rows((), np.asarray(labels), known, self.name)
+        return Rows((), np.asarray(labels), checked_weights(weights, self.name), self.name)
 
 
 def dask_people(features: Any, labels: Any, weights: Any, client: Any) -> StreamedPopulation:

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from oar.errors import DataError, EngineError, OARError, OptionError, choose
-from oar.people.parts.engine import Engine, Threads, Traffic, bytes_of
-from oar.people.parts.part import Part
+from oar.checks import choose
+from oar.errors import DataError, EngineError, OARError, OptionError
+from oar.people.parts.part import Engine, Part, Threads, Traffic, bytes_of
 
 AHEAD = 4  # parts for each thread of the workers that are sent at a time
 # A process for each core: arithmetic that takes more threads than that only makes them wait for each other

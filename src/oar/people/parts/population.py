@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
-from oar.people.parts.engine import Engine, Threads
-from oar.people.parts.part import ContentCheck, Part, Rows, sliced
+from oar.people.parts.part import ContentCheck, Engine, Part, Rows, Threads, sliced
 from oar.people.population import Chunk, Population
 from oar.people.tables.arrays import CHUNK_ROWS
 

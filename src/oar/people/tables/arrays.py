@@ -1,18 +1,21 @@
-"""Tables of numbers as they come in: arrays and DataFrames, checked, not copied."""
+"""Tables of numbers as they come in: arrays and DataFrames, checked, not copied.
+
+Those of other libraries (polars, pyarrow, JAX, PyTorch) are known by what they can do; none of them is imported.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
-from oar.people.tables.other_libraries import in_memory
+from oar.errors import DataError, OptionError
 from oar.people.wording import repeated, shown
 
+Kind = TypeVar("Kind", bound=np.generic)
 HEAVIEST = 1e100  # weight
 CHUNK_ROWS = 1 << 15  # 32,768 rows of ten float64 features are 2.6 MB: inside the second-level cache.
 
@@ -24,6 +27,23 @@ class Table:
     values: NDArray
     names: tuple[str, ...] | None = None
     index: Any = None
+
+
+def read_only(values: NDArray[Kind]) -> NDArray[Kind]:
+    """Return an array through which nobody can write: a view, not a copy."""
+    if values.flags.writeable:
+        values = values.view()
+        values.flags.writeable = False
+    return values
+
+
+def real_numbers(values: Any) -> NDArray[np.float64]:
+    """Return numbers as float64; raise a TypeError for complex ones, whose imaginary parts NumPy would drop."""
+    raw = np.asarray(values)
+    parts = raw.flat if raw.dtype.kind == "O" else (raw,)
+    if any(np.iscomplexobj(part) for part in parts):
+        raise TypeError("complex numbers")
+    return np.asarray(raw, dtype=np.float64)
 
 
 def is_frame(features: Any) -> bool:
@@ -212,3 +232,53 @@ def index_of_row(row: Any) -> Any:
     if is_series(row) and row.name is not None:
         return pandas.Index([row.name])
     return None
+
+
+def in_memory(values: Any, argument: str) -> Any:
+    """Return arrays of other libraries as NumPy's and their tables as pandas'; everything else as it is.
+
+    JAX's and PyTorch's arrays have `__array__`, and so have polars' and pyarrow's columns; a tensor is first taken off
+    its graph and its device. Tables have `to_pandas`, or `__dataframe__`.
+    """
+    ours = isinstance(values, np.ndarray | list | tuple) or type(values).__module__.partition(".")[0] == "pandas"
+    if ours or hasattr(values, "iloc") or hasattr(values, "tocsr"):
+        return values
+    if _is_table(values):
+        return _framed(values, argument)
+    if not hasattr(values, "__array__") or not (hasattr(values, "shape") or hasattr(values, "to_pandas")):
+        return values
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{argument}: cannot be read as an array ({str(error).strip()}); convert it to NumPy's first."
+        ) from None
+    # Numbers of 8 or 16 bits that NumPy does not know (bfloat16) are records to it.
+    return array.astype(np.float64) if array.dtype.kind == "V" and array.dtype.names is None else array
+
+
+def _is_table(values: Any) -> bool:
+    """Report whether this is a table of another library, which has columns and can be handed on."""
+    named = hasattr(values, "columns") or hasattr(values, "column_names")
+    return named and any(hasattr(values, way) for way in ("to_pandas", "__dataframe__"))
+
+
+def _framed(values: Any, argument: str) -> Any:
+    kind = f"{type(values).__module__.partition('.')[0]} {type(values).__name__}"
+    try:
+        if hasattr(values, "to_pandas"):
+            return values.to_pandas()
+        from pandas.api.interchange import from_dataframe
+
+        return from_dataframe(values)
+    except ImportError as error:
+        raise OptionError(
+            f"{argument}: a {kind} is read by way of pandas, which needs a package that is not installed ({error}); "
+            "pip install 'oar-recourse[parquet]', or convert it to a pandas DataFrame first."
+        ) from None
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise DataError(
+            f"{argument}: this {kind} cannot be read as a table ({str(error).strip()}); convert it to pandas' first."
+        ) from None

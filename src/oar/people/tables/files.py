@@ -10,10 +10,12 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from oar.errors import DataError, OARError, OptionError, StorageError, choose
+from oar.checks import choose
+from oar.errors import DataError, OARError, OptionError, StorageError
 from oar.opening import regular
 from oar.opening.memory import available
 from oar.opening.unpacking import check_unpacked
@@ -225,7 +227,7 @@ def _check_letters(path: Path, options: dict[str, Any]) -> None:
 
 def _as_numbers(frame: Any, told: Any) -> Any:
     """Return the frame with whole numbers of many digits as numbers, which older pandas leave as texts."""
-    kept = told if isinstance(told, dict) else dict.fromkeys(frame.columns if told is not None else ())
+    kept = _told(frame, told)
     for name in frame.columns:
         if name not in kept and frame[name].dtype == object:
             present = frame[name].dropna()
@@ -235,13 +237,16 @@ def _as_numbers(frame: Any, told: Any) -> Any:
     return frame
 
 
+def _told(frame: Any, dtype: Any) -> Collection[str]:
+    """Return the columns whose dtype was given: those of a dict, or all of them, or none."""
+    return dtype if isinstance(dtype, dict) else () if dtype is None else list(frame.columns)
+
+
 def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
     """Return the frame with texts such as 5% as numbers, 5; `frame.attrs["percent"]` names these columns."""
     from oar.people.tables.schema import PERCENT
 
-    kept = options.get("dtype")
-    kept = kept if isinstance(kept, dict) else dict.fromkeys(frame.columns if kept is not None else ())
-    found = []
+    kept, found = _told(frame, options.get("dtype")), []
     for name in frame.select_dtypes(include=["object", "string"]).columns:
         present = frame[name].dropna()
         if name in kept or not len(present) or not all(isinstance(value, str) for value in present):

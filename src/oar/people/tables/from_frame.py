@@ -1,4 +1,4 @@
-"""From a DataFrame with a target column to what a population is made of."""
+"""The parts of a population, read from a DataFrame with a target column."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oar.errors import DataError, check_text
+from oar.checks import check_text
+from oar.errors import DataError
 from oar.people.labels import label_array
-from oar.people.tables.arrays import check_index, is_frame, is_series
+from oar.people.tables.arrays import check_index, in_memory, is_frame, is_series
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
-from oar.people.tables.other_libraries import in_memory
 from oar.people.tables.schema import Schema
 from oar.people.wording import nearest, repeated, shown
 
@@ -49,7 +49,7 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
     gaps = None
     if missing == "impute" and schema is not None:
         gaps = columns[[name for name in schema.names if name in columns]].isna().to_numpy()
-    frame = without_missing(frame, schema, missing, [target] if weights is None else [target, weights])
+    frame = without_missing(frame, schema, missing, _named(target, weights))
     _check_target(frame[target], target)
     features = features_of(frame, target, weights)
     schema = schema or Schema.infer(features)
@@ -113,10 +113,15 @@ def features_of(frame: Any, target: str | None, weights: str | None = None) -> A
             raise DataError(f"{argument}: must be a column of the frame, got {shown(column)}.{hint}")
     if not len(frame):
         raise DataError("frame: must have at least one row, got none.")
-    features = frame.drop(columns=[name for name in (target, weights) if name is not None])
+    features = frame.drop(columns=_named(target, weights))
     if not len(features.columns):
         raise DataError(f"frame: must have features beside the target {target!r}, got none.")
     return features
+
+
+def _named(*columns: str | None) -> list[str]:
+    """Return the columns of these that there are."""
+    return [name for name in columns if name is not None]
 
 
 def _check_target(labels: Any, target: str) -> None:

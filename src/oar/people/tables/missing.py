@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, choose
+from oar.checks import choose
+from oar.errors import DataError
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import shown
 

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, StorageError, check_text, choose, with_near_names
+from oar.checks import check_text, choose, with_near_names
+from oar.errors import DataError, OptionError, StorageError
 from oar.files import replace_atomically
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -169,7 +170,7 @@ class Schema:
         return "\n\n".join(blocks) + "\n"
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the schema as a TOML file; without `overwrite`, refuse one that is there already."""
+        """Write the schema as a TOML file; without `overwrite`, refuse an existing file."""
         if not overwrite and os.path.exists(path):
             raise StorageError(
                 f"path: must be a file that is not there yet, got {path}, which may have been edited; name another "
@@ -206,7 +207,7 @@ class Schema:
 
     @staticmethod
     def infer(frame: pandas.DataFrame) -> Schema:
-        """Return the schema that a DataFrame seems to have; print it, and correct what was guessed wrong.
+        """Return the inferred schema of a DataFrame; print it, and correct it where necessary.
 
         Booleans, and integers that are all 0 or 1, are booleans; other whole numbers are integers, also where they
         are stored as floats. A categorical column is an ordinal if it is ordered. Text is a category.

@@ -48,15 +48,15 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """A published card: all that a member needs to compute its own move.
+    """A published card: everything that a member needs to compute its own move.
 
     Attributes:
-        model: the model family that the plan was made for.
+        model: the model family of the plan.
         norm: the norm that bounds a move.
         budget: the common budget, or None where members have budgets of their own.
-        goal: the prediction that the plan works towards; `oar.goals.GoalText`, in words, where it is no single one.
-        participants: "everyone", or "selected": then the plan was audited with chosen members moving and all
-            others staying where they are, and only those who were asked should respond.
+        goal: the prediction that is the plan's goal; `oar.goals.GoalText`, in words, where it is not a single one.
+        participants: "everyone", or "selected": then the plan was audited with only the selected members moving, and
+            only these should respond.
         classes: the labels, in the order of `directions`; None where values are predicted.
         features: column names, or None.
         directions: (k, d), one row a class (one for all where values are predicted), each of norm at most 1; for
@@ -64,7 +64,7 @@ class Card:
             Of a table they are not used, and zero.
         broadcast: θ and v; None for nearest centroid, but of a table. There they are the model's behind the scaler.
         outputs: how many values are predicted; 0 for classes.
-        table: of a table, its columns and what may be done to them; else None.
+        table: for a table, its columns and their limits; else None.
         digits: how many its numbers have, of the largest effect of their kind; None where nobody counted.
         usual: of each column (or feature) a range in which most people's values are, or None: by it members are asked
             back who may have mistyped. None where the card says nothing of that.

@@ -23,14 +23,15 @@ import numpy as np
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.errors import DataError, OARError, StorageError, choose
+from oar.checks import choose
+from oar.errors import DataError, OARError, StorageError
 from oar.files import replace_atomically
 from oar.goals import GoalText
 from oar.models import Differentiable
 from oar.models.serialize import drawn_count, parameter_count
 from oar.opening import Fields, read_json
 from oar.opening.documents import DEEP
-from oar.opening.fields import is_number, said
+from oar.opening.fields import SMALLEST, is_number, said
 from oar.plans.cards.card import Broadcast, Card
 from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
 from oar.plans.cards.table.score import linear_in_features
@@ -127,7 +128,7 @@ def _from_json(content: Fields) -> Card:
         raise ValueError("a direction is longer than the budget allows")
     if with_signal:
         name, model = model_from_json(content.any("model"), None)
-        broadcast = _broadcast(content, model, directions.shape, outputs, content.number("pull", 0.0))
+        broadcast = _broadcast(content, model, directions.shape, outputs, _pull(content))
     else:
         name, broadcast = content.text("model"), None
     return Card(
@@ -170,6 +171,13 @@ def _table_card(content: Fields) -> Card:
         digits=_digits(content),
         usual=_usual(content, len(table.columns)),
     )
+
+
+def _pull(content: Fields) -> float:
+    pull = content.number("pull", 0.0)
+    if 0 < pull < SMALLEST:
+        raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
+    return pull
 
 
 def _norm(content: Fields) -> Norm:

@@ -1,4 +1,4 @@
-"""From a plan with a move for each person to a card from which each person finds its own.
+"""The card of a plan, from which each person computes its own move.
 
 A card's average direction of class c, in units of the budget, and the pull κ towards it are
 
@@ -25,7 +25,6 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.estimators import BlackBox
-from oar.estimators.twin import Twin
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.score import score_of
@@ -53,12 +52,13 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
     model = problem.model
+    problem.only_one_refit("a card")
     if problem.own_action is not None:
         problem.only_balls("a card that members answer")
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
         raise DataError(f"plan: {who}, so there is no card to publish.")
-    if isinstance(model, BlackBox):
+    if model.only_asked:
         raise DataError(
             "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
             "of plan.moves()."
@@ -108,7 +108,7 @@ def table_model(plan: MemberPlan) -> Differentiable:
 
 def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
     """Return a model as a card can hold it: of an estimator's twin, the one of ours that it is."""
-    return model.written_down(plan.problem.people) if isinstance(model, Twin) else model
+    return model.written_down(plan.problem.people)
 
 
 def common_fields(plan: Plan) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from oar.plans.cards.card import Array, Card
 from oar.plans.cards.digits import FEWEST_FIRST, shorter
 from oar.plans.cards.publish import ENOUGH, MORE_ROOM, common_fields, refuse_few
 from oar.problem import Problem
-from oar.retraining.own_training import judged_by_means
-from oar.retraining.retraining import RefitResult
+from oar.retraining.retraining import RefitResult, judged_by_means
 
 if TYPE_CHECKING:
     from oar.plans.plan import ClassPlan

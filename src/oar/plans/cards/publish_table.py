@@ -1,4 +1,4 @@
-"""From a plan for a table to the cards that might be published for it: its columns' terms, and a few signals.
+"""Candidate cards of a plan for a table: its columns' terms, and a few signals.
 
 The plan's own signal comes first. Where members' answers to it lose too much (it has vanished because the goal is
 reached, or leaves many people indifferent between columns) that of the people as they were is tried, and that at what
@@ -22,9 +22,8 @@ from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import spreads_of
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models import Scaled
-from oar.models.naive_bayes.training import GaussianTraining
+from oar.models.naive_bayes import GaussianTraining
 from oar.models.serialize import to_spec
-from oar.models.wrap.scaled import unscaled
 from oar.people import Population
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Array, Broadcast, Card
@@ -55,7 +54,7 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
             "hold their data; plan without `plausible`, or hand members their rows of plan.changes()."
         )
     model = table_model(plan)
-    to_spec(unscaled(model))
+    to_spec(model.unscaled)
     refuse_small_classes(plan)
     training = _asked(plan).training()
 
@@ -108,7 +107,7 @@ def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> 
         parameters, signal, *rest = training.published(parameters, signal)
         scaler = Scaler(*rest)
     scaler = _with_smoothing(training, parameters, signal, scaler)
-    inner, rare = unscaled(model), rare_levels(people)
+    inner, rare = model.unscaled, rare_levels(people)
     sent = CardSignal(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
     if is_laid_out(inner):
         sent = in_units(inner, sent, *_round_units(people))

@@ -34,14 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
-from oar.models.fit.spectral_step import spectral_length
+from oar.models.fit.quasi_newton import spectral_length
 from oar.models.score import Score
 from oar.models.training import Array
+from oar.tolerances import SUFFICIENT
 
 TOLERANCE = 1e-10  # the first-order gain that may be left, as a share of that of a full move
 MOST_STEPS = 500
 MOST_HALVINGS = 40
-SUFFICIENT = 1e-4
 FAR = 1e8  # budgets: a step so long that its projection is the full response
 BLOCK = 64  # people whose scores are computed side by side
 EQUAL = 1e-9  # ends whose values differ by a smaller share are equals

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from oar.estimators.cores.stopped_training import TrainedCore
-from oar.estimators.fitting import last_step, unfitted
+from oar.estimators.rows import last_step, unfitted
 from oar.estimators.twin import Twin, output_loss
 from oar.plans.plan import Plan
 from oar.plans.refits import Refits

@@ -13,10 +13,10 @@ from oar.actions.sets.cost_region import distance_scales, spreads_of
 from oar.people.tables.schema import Column
 from oar.people.wording import shown
 from oar.plans.plan import Plan
+from oar.tolerances import FEW_PEOPLE
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-FEW = 5  # a change that fewer people make is not told: it could be told whose it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,8 @@ class Efforts:
         encoding = self.plan.problem.people.encoding
         column = Column(self.names[number], "number") if encoding is None else encoding.schema[self.names[number]]
         place, count = self._place(number), int(changed.sum())
-        if count < FEW:
-            return f"by fewer than {FEW} people"
+        if count < FEW_PEOPLE:
+            return f"by fewer than {FEW_PEOPLE} people"
         if column.kind == "category":
             return _switches(column, self.moves[changed][:, place])
         steps = self.moves[changed, place.start]
@@ -119,7 +119,7 @@ def _switches(column: Column, moves: Array) -> str:
         f"{shown(column.levels[kinds[order] // len(column.levels)])} → "
         f"{shown(column.levels[kinds[order] % len(column.levels)])}: {counts[order]:,}"
         for order in np.argsort(-counts, kind="stable")[:3]
-        if counts[order] >= FEW
+        if counts[order] >= FEW_PEOPLE
     ]
     more = counts.sum() - np.sort(counts)[::-1][: len(told)].sum()
     return "; ".join([*told, f"others: {more:,}"] if more else told)

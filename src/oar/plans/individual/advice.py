@@ -17,25 +17,27 @@ from oar.plans.individual.certificate import Certificate
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """The cheapest way for one person, proposed by a solver and judged by the audit.
+    """The cheapest change for one person, proposed by a solver and checked by the audit.
 
     Attributes:
         before: the person as they are.
-        after: the person afterwards, as they were judged; as before where there is no way.
+        after: the person afterwards, as audited; unchanged where no change was found.
         costs: what each column that changes costs. They add up to `cost` for "l1" and "l0"; for "l2" `cost` is the
             root of the sum of their squares.
-        cost: what the change costs; infinite where no way was found.
-        bound: what every way to the goal costs at least: proved, and infinite where it is proved that there is none.
-        proved: whether nothing is cheaper by more than 1e-6 of the cost; or that there is no way at all.
+        cost: the cost of the change; infinite where none was found.
+        bound: a proved lower bound on the cost of every change that reaches the goal; infinite where it is proved that
+            there is none.
+        proved: whether it is proved that nothing is cheaper by more than 1e-6 of the cost, or that no change reaches
+            the goal.
         status: how it stands; `status.advice` says what that means.
         success: whether a fresh refit strictly predicts the goal for `row`, and every limit is kept (audited).
         prediction: what the refit predicts for `row`.
         margin: by how much the goal leads there, or how far inside the wanted range the prediction is (audited).
-        witness: what did the refit.
-        because: where it is impossible: limits that together rule it out; without any one of them nothing proves it.
+        witness: the implementation that refitted.
+        because: where it is impossible: a minimal set of limits that together are proved to rule it out.
         violations: every broken limit, in words; always empty unless something is wrong with this package.
         note: a sentence on how it was found.
-        certificate: what proves `bound`; `certificate.bound` computes it again without the solver. None where nothing
+        certificate: the proof of `bound`; `certificate.bound` computes it again without the solver. None where nothing
             is proved, or where nothing needs to change.
     """
 

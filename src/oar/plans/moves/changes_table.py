@@ -198,7 +198,7 @@ def _word(value: Any) -> str:
 
 
 def _finite(value: Any) -> float:
-    number = float(value)
+    number = np.nan if np.iscomplexobj(value) else float(value)
     if not np.isfinite(number):
         raise ValueError(value)
     return number

@@ -15,14 +15,15 @@ from oar.errors import DataError, OptionError, StorageError
 from oar.people import Population
 from oar.people.labels import label_array
 from oar.people.parts.parquet import SUFFIXES
-from oar.people.tables.arrays import is_frame, is_series
+from oar.people.tables.arrays import is_frame, is_series, real_numbers
 from oar.people.tables.files import read_table
 from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
 from oar.plans.moves.parquet import position_beside
 from oar.plans.moves.submitted_parts import ArrayMoves, SubmittedPlan, check_moves, file_moves
-from oar.plans.plan import MemberPlan, Plan
+from oar.plans.plan import Plan
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
@@ -38,19 +39,30 @@ def given_plan(
         )
     if moves is not None and after is not None:
         raise OptionError("after: says where members come to, and moves by how much they move; leave one out.")
-    own = np.zeros(problem.people.dimensions) if query_move is None else query_move
     if problem.people.streamed:
-        return _streamed(problem, moves, {"after": after, "labels": labels, "leavers": leavers}, own)
-    found = _changes(problem, moves, after)
+        own = np.zeros(problem.people.dimensions) if query_move is None else query_move
+        plan = _streamed(problem, moves, {"after": after, "labels": labels, "leavers": leavers}, own)
+    else:
+        plan = _in_memory(problem, _changes(problem, moves, after), labels, leavers, query_move)
+    if problem.asked.among is not None and plan.query_move.any():
+        raise OptionError(
+            "query_move: is for a query who is no member, and here members ask (oar.Members), who move with their "
+            "data; give their moves among everybody's."
+        )
+    return plan
+
+
+def _in_memory(problem: Problem, found: ChangesTable, labels: Any, leavers: Any, query_move: Any) -> Plan:
+    """Return the plan of changes that were read, and of what is given beside them."""
     if query_move is not None:
-        found.query_move = own
+        found.query_move = query_move
     if labels is not None:
         found.targets = _targets(problem, labels)
     if leavers is not None:
         found.away = _away(problem.people, leavers)
     problem = _settled(problem, found.each)
     if found.targets is None and found.away is None:
-        return MemberPlan(problem, found.query_move, found.each)
+        return member_plan(problem, found.query_move, found.each)
     people = problem.people
     targets = people.target_rows(problem.regresses)
     return LeverPlan(
@@ -116,6 +128,7 @@ def _wide(people: Population, moves: Any) -> Array:
         return _array(people, moves, "moves")
     names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
     _check_columns(moves, names, "moves", people)
+    _check_plain(moves, "moves")
     rows = _rows_of(people, moves, "moves")
     try:
         values = moves[list(names)].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -141,6 +154,7 @@ def _places_after(people: Population, after: Any) -> Array:
         values = people.encoding.encode(after.drop(columns=spare), "after")
     else:
         _check_columns(after, people.names or tuple(range(people.dimensions)), "after", people)
+        _check_plain(after, "after")
         names = list(people.names or range(people.dimensions))
         values = after[names].to_numpy(dtype=np.float64, na_value=np.nan)
         check_moves(values, names=names, called=after.index)
@@ -153,7 +167,7 @@ def _array(people: Population, given: Any, argument: str) -> Array:
     shape = (people.size, people.dimensions)
     _check_plain(given, argument)
     try:
-        found = np.asarray(given, dtype=np.float64)
+        found = real_numbers(given)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{argument}: must be numbers of shape {shape}, a DataFrame, or a Parquet file or folder, got something "
@@ -171,9 +185,10 @@ def _array(people: Population, given: Any, argument: str) -> Array:
 def _check_plain(given: Any, argument: str) -> None:
     """Refuse what NumPy would turn into numbers without a word: what is masked, complex, or a time."""
     hidden = np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any()
-    kind = np.asarray(given).dtype.kind if hasattr(given, "dtype") else "f"
-    if hidden or kind in "cmM":
-        what = "masked ones" if hidden else f"numbers of type {given.dtype}"
+    types = list(given.dtypes) if is_frame(given) else [getattr(given, "dtype", np.dtype(float))]
+    others = [kind for kind in types if getattr(kind, "kind", "f") in "cmM"]
+    if hidden or others:
+        what = "masked ones" if hidden else f"numbers of type {others[0]}"
         raise DataError(f"{argument}: must be plain numbers, got {what}; fill them in, or convert them first.")
 
 
@@ -249,7 +264,8 @@ def _targets(problem: Problem, labels: Any) -> Array:
         raise DataError(f"labels: must be one for each of the {len(rows):,} people, got {len(values):,}.")
     found = before.copy()
     if np.ndim(values) == 2 or problem.regresses:
-        given = np.asarray(values, dtype=np.float64).reshape(len(rows), -1)
+        _check_plain(values, "labels")
+        given = real_numbers(values).reshape(len(rows), -1)
         if given.shape[1] != before.shape[1] or not np.isfinite(given).all():
             raise DataError(f"labels: must be {len(rows):,} × {before.shape[1]} finite numbers, got {given.shape}.")
         found[rows] = given
@@ -291,6 +307,7 @@ def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: 
             raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
         names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
         _check_columns(moves, names, "moves", people)
+        _check_plain(moves, "moves")
         _check_order(people, moves.index, "moves")
         moves = moves[list(names)].to_numpy()
     _check_plain(moves, "moves")

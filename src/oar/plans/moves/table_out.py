@@ -29,6 +29,12 @@ def feature_names(people: Population) -> tuple[str, ...]:
     return tuple(map(str, people.names or (f"feature {number}" for number in range(people.dimensions))))
 
 
+def row_names(people: Population, rows: Any = slice(None)) -> Any:
+    """Return what people in some rows are called: by the caller's index, or by their position where there is none."""
+    names = np.arange(people.size) if people.index is None else people.index
+    return names[rows]
+
+
 def target_of(people: Population) -> str:
     """Return what the labels' column is called in a table of changes: a name that no feature has."""
     name = people.target or LABEL

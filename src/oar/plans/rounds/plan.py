@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from oar.opening import Fields, read_npz
 from oar.opening.documents import parsed_json
 from oar.opening.fields import said
 from oar.people.wording import counted
-from oar.plans.rounds.fingerprint import fingerprint
+from oar.plans.fingerprints.behaviour import Behaviour, behaviour
+from oar.plans.plan import MemberPlan
+from oar.problem import Problem
 from oar.typing import FilePath
 from oar.version import __version__
 
@@ -28,11 +30,11 @@ FORMAT = "oar online plan 3"  # 1 knew functions by their names alone, 2 goals b
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OnlinePlan:
+class OnlinePlan(MemberPlan):
     """A move for each row of a stream.
 
     Attributes:
-        problem: what it was made for.
+        problem: the problem of the plan.
         each: (n, d), in the order of `problem.stream.people`; zero rows for those who stay, and for who was there
             before the first round.
         signals: of a plan by signals alone, for each round the pairs (θ, v), each (p,), from which its members'
@@ -40,26 +42,25 @@ class OnlinePlan:
     """
 
     problem: OnlineProblem
-    each: Array
+    query_move: Array = field(init=False)
+    parameters: Array | None = field(init=False, default=None)
+    signal: Array | None = field(init=False, default=None)
     signals: tuple[tuple[tuple[Array, Array], ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse moves for other people; whether they are allowed is for the audit to say."""
-        people = self.problem.stream.people
-        try:
-            each = np.asarray(self.each, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise DataError(
-                f"each: must be numbers, one row for each of {people.size}, got others ({error})."
-            ) from None
-        if each.shape != (people.size, people.dimensions):
-            raise DataError(
-                f"each: must have shape {(people.size, people.dimensions)}, a row for everyone of every round (and of "
-                f"the history), got {each.shape}: a plan is for the very stream that it was made for."
-            )
-        object.__setattr__(self, "each", each)
+        object.__setattr__(self, "query_move", np.zeros(self.problem.people.dimensions))
+        super().__post_init__()
 
-    def moves(self, round: int | None = None) -> Any:
+    def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
+        if np.shape(getattr(self, argument)) not in (shape, ()):
+            raise DataError(
+                f"{argument}: must have shape {shape}, a row for everyone of every round (and of the history), got "
+                f"{np.shape(getattr(self, argument))}: a plan is for the very stream that it was made for."
+            )
+        super()._check_shape(argument, shape)
+
+    def moves(self, round: int | None = None) -> Any:  # type: ignore[override]  # its people come in rounds
         """Return moves in the units of the features, a DataFrame where people were one, else float64.
 
         Args:
@@ -87,7 +88,7 @@ class OnlinePlan:
         """Return Σ ‖δ_i‖ of each round (T,)."""
         stream = self.problem.stream
         acts = stream.when >= 0
-        lengths = self.problem.everyone.allowance.norm.length(self.each)
+        lengths = self.problem.allowance.norm.length(self.each)
         sums = np.bincount(stream.when[acts], weights=lengths[acts], minlength=stream.rounds)
         return sums.astype(np.float64, copy=False)
 
@@ -108,7 +109,7 @@ class OnlinePlan:
         rows = np.flatnonzero(self.each.any(axis=1))
         rows = rows[np.argsort(stream.when[rows], kind="stable")]
         persons = np.asarray(stream.people.row_names) if stream.who is None else stream.who
-        lengths = self.problem.everyone.allowance.norm.length(self.each[rows])
+        lengths = self.problem.allowance.norm.length(self.each[rows])
         return pandas.DataFrame(
             {"round": stream.when[rows], "person": persons[rows], "row": rows, "effort": lengths},
             index=range(rows.size),
@@ -173,6 +174,32 @@ class OnlinePlan:
         return (
             f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{f' (by round {shown})' if acting else ''})"
         )
+
+
+def member_plan(problem: Problem, query_move: Array, each: Array) -> MemberPlan:
+    """Return the plan in which everyone moves as is said, over rounds or not; over rounds the query does not move."""
+    if not isinstance(problem, OnlineProblem):
+        return MemberPlan(problem, query_move, each)
+    if np.any(query_move):
+        problem.only_one_refit("a move of the query itself")
+    return OnlinePlan(problem, each)
+
+
+def fingerprint(problem: OnlineProblem) -> Behaviour:
+    """Return what tells the people and when they arrive, model and rule, query, goal and limits from others.
+
+    Functions, as of a user's own model, count by what they do.
+    """
+    stream, query, asked = problem.stream, problem.query, problem.asked
+    parts = (
+        (stream.people.features, [str(label) for label in stream.people.labels.tolist()], stream.people.weights),
+        (stream.when, stream.who),
+        (problem.model, problem.rule, problem.start),
+        (asked.points, asked.members, [wish.identity for wish in problem.wishes]),
+        (query.within, query.probability, query.several, query.share, problem.goal_for),
+        (problem.radii, problem.allowance.norm.p, problem.shared),
+    )
+    return behaviour(parts)
 
 
 def _signals(arrays: dict[str, NDArray], rounds: int) -> tuple[tuple[tuple[Array, Array], ...], ...]:

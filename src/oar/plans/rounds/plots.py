@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.pictures.colours import BLUE, GREY, ORANGE
 from oar.pictures.markup import joined, table, tag
@@ -22,19 +23,26 @@ MOST_ROUNDS = 30  # rows of the table in a notebook
 def summary_table(result: OnlineResult) -> str:
     """Return what the replay found as an HTML table, round by round."""
     audit, problem = result.audit, result.problem
+    levers = _levers(result)
     rows = [
         (
             number(one.number), number(one.loss_before), number(one.loss), str(one.prediction),
             "yes" if one.success else "no", number(one.movers), number(one.effort), number(float(lever)),
         )
-        for one, lever in zip(audit.rounds[:MOST_ROUNDS], result.proposal.leverage, strict=False)
+        for one, lever in zip(audit.rounds[:MOST_ROUNDS], levers, strict=False)
     ]  # fmt: skip
-    goal = f"goal {problem.everyone.goal_words} for {goal_words(problem.goal_for)}"
+    goal = f"goal {problem.goal_words} for {goal_words(problem.goal_for)}"
     title = tag("p", tag("strong", f"{result.status}"), f": {goal}; effort {number(audit.effort)}")
     head = ["round", "loss without the plan", "loss", "prediction", "goal reached", "movers", "effort", "leverage"]
     more = len(audit.rounds) - MOST_ROUNDS
     left_out = [tag("p", f"{more:,} more rounds: see result.rounds")] if more > 0 else []
     return joined([title, table(head, rows), *left_out, tag("p", result.explanation)])
+
+
+def _levers(result: OnlineResult) -> NDArray[np.float64]:
+    """Return each round's leverage (T,), 0 where the solver does not tell it."""
+    known = result.proposal.leverage
+    return np.zeros(len(result.audit.rounds)) if known is None else known
 
 
 def picture_of(result: OnlineResult) -> Figure:
@@ -58,11 +66,11 @@ def picture_of(result: OnlineResult) -> Figure:
     losses.legend(frameon=False, fontsize=8)
     efforts.bar(places, [one.effort for one in rounds], color=BLUE)
     efforts.set(ylabel="effort")
-    levers.bar(places, result.proposal.leverage, color=ORANGE)
+    levers.bar(places, _levers(result), color=ORANGE)
     levers.set(ylabel="leverage", xlabel="round (leverage: fall of the goal loss per unit of move)")
     levers.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (losses, efforts, levers):
         axes.spines[["top", "right"]].set_visible(False)
-    told = f"{result.status}: goal {result.problem.everyone.goal_words} for {goal_words(result.problem.goal_for)}"
+    told = f"{result.status}: goal {result.problem.goal_words} for {goal_words(result.problem.goal_for)}"
     figure.suptitle(told, fontsize=10)
     return figure

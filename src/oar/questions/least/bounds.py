@@ -31,6 +31,7 @@ from oar.errors import NumericsError
 from oar.models import NearestCentroid
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.problem import Problem
+from oar.questions.least.trials import after, halve, next_to_each_other
 
 Array = NDArray[np.float64]
 STEEPEST_BEND = 1 / (6 * 3**0.5)  # the largest |σ″|
@@ -56,19 +57,16 @@ class BudgetBound:
     def least_scale(self, budgets: Array, enough: float, members: int | None = None) -> float:
         """Return a factor on the budgets below which nothing reaches the goal; `enough` is one that does."""
         members = self.able if members is None else members
-        low, high = 0.0, enough
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.ruled_out(middle * budgets, members) else (low, middle)
-        return low
+        return halve(
+            0.0, enough, lambda scale: None if self.ruled_out(scale * budgets, members) else scale, after(HALVINGS)
+        )[0]
 
     def least_members(self, budgets: Array, enough: int) -> int:
         """Return a number of members below which no choice of them reaches the goal; `enough` is one that does."""
-        low, high = 0, enough  # nobody is not enough, as the goal is not there already
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.ruled_out(budgets, middle) else (low, middle)
-        return high
+        # Nobody is not enough, as the goal is not there already.
+        return halve(0, enough, lambda number: None if self.ruled_out(budgets, number) else number, next_to_each_other)[
+            1
+        ]
 
     def longest(self, budgets: Array) -> Array:
         """Return what no allowed move of each person is longer than (n,), in features' units and Euclidean norm."""
@@ -182,15 +180,12 @@ class LinearBound(BudgetBound):
             back = sign * self._slopes(at + sign * (shift - reach), one)
             return bool(self.weights @ there - SAFE * largest(self.weights * (there - back), members) >= 0)
 
-        low, high = 0.0, max(float(reach.max(initial=0.0)), 1e-12)
+        high = max(float(reach.max(initial=0.0)), 1e-12)
         while not settled(high):
             high *= 2
             if high > 1e6:
                 return np.inf
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if settled(middle) else (middle, high)
-        return high
+        return halve(0.0, high, lambda shift: shift if settled(shift) else None, after(HALVINGS))[1]
 
 
 class CentroidBound(BudgetBound):

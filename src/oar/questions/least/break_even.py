@@ -1,4 +1,4 @@
-"""From which share of participants on is it better to act together? Exact for nearest centroid, elsewhere found.
+"""Break-even: the share of participants from which acting together is better; exact for nearest centroid.
 
 Shares are of each class's eligible members, drawn at random once: a larger share contains a smaller one, and could do
 what that does. The share is halved between the largest at which the collective was not found to do better and the
@@ -7,27 +7,83 @@ smallest at which it was, by audited solves.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import random_order
-from oar.errors import Status, with_near_names
-from oar.models.settings import check_seed
+from oar.checks import check_seed, with_near_names
+from oar.errors import OptionError, Status
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
+from oar.plans.judgement import MET
 from oar.problem import Problem
 from oar.progress import Progress, step_line
-from oar.questions.answers import ShareAnswer
-from oar.questions.least.centroids import exact_break_even
 from oar.questions.least.coalition import no_best
-from oar.questions.least.trials import CountedSolves, check_tolerance, has_closed_form, no_idle_options
-from oar.recourse import individual
+from oar.questions.least.trials import (
+    ProblemTrials,
+    check_tolerance,
+    halve,
+    has_closed_form,
+    no_idle_options,
+    with_members,
+)
+from oar.recourse import collective, individual
+from oar.solvers.centroids.best_members import ranked_members
+from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale
 from oar.typing import SignalLike, SolverLike
 
 Mask = NDArray[np.bool_]
 USUAL = 0.02
 BETTER = 1e-9  # share of a loss by which another must be below it to be better
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ShareAnswer(ShownAsText):
+    """The break-even share: the share of participants from which the collective does better than the individual.
+
+    Both have the same budget. For nearest centroid on plain features a share is one of each class's reach (members'
+    weights times budgets): of heads, where those are equal. Elsewhere members of each class are drawn at random, and it
+    is a share of heads.
+
+    Attributes:
+        share: for nearest centroid on plain features: if this share of each class's eligible members takes part, the
+            collective's exact loss equals that of the individual's best move found; any larger share does strictly
+            better. Elsewhere: the smallest share that was found to do strictly better. None if all eligible members do
+            worse, or were not found to do better.
+        at_most: the share that would be enough even if the individual's loss were as low as its proved bound; None
+            if all eligible members would not be. Equal to `share` where the individual's optimum is proved.
+        goal_share: the share above which the collective reaches the goal itself, or the smallest that was found to;
+            None if all do not.
+        status: ACHIEVED (audited with whole members), IMPOSSIBLE, or NOT_FOUND.
+        explanation: the answer in words.
+        individual: the audited individual result.
+        result: the audited collective result with that share, rounded up to whole members; None if impossible. Where
+            no share was found to do, that of all eligible members.
+        exact: whether both optima that are compared are proved: the collective's and the individual's.
+    """
+
+    share: float | None
+    at_most: float | None
+    goal_share: float | None
+    status: Status
+    explanation: str
+    individual: Result
+    result: Result | None
+    exact: bool = False
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
+
+    def __float__(self) -> float:
+        """The share; raises if there is none."""
+        if self.share is None:
+            raise OptionError(f"there is no break-even: {self.explanation}")
+        return self.share
 
 
 @with_near_names
@@ -43,11 +99,11 @@ def break_even(
 ) -> ShareAnswer:
     """Return the share of participants at which the collective overtakes the individual at the same budget.
 
-    For nearest centroid on plain features it is computed. Elsewhere it is the smallest share that is found to do
-    better, of members who are drawn at random.
+    For nearest centroid on plain features it is computed exactly. Otherwise it is the smallest share of randomly drawn
+    members that was found to do better.
 
     Args:
-        problem: what is asked.
+        problem: the problem to solve.
         solver: the solver for the individual, as in `oar.individual`.
         collective_solver: the solver for the collective, as in `oar.collective`.
         signal: as in `oar.collective`.
@@ -56,6 +112,7 @@ def break_even(
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
+    problem.only_one_refit("this question")
     no_best(problem, "shares of them are looked for")
     no_idle_options(
         problem,
@@ -72,14 +129,14 @@ def break_even(
     check_seed(drawn)
     alone = individual(problem, solver=solver)
     with step_line("break-even", progress) as on_step:
-        draw = Draw(CountedSolves(problem, collective_solver, signal, on_step), int(drawn))
+        draw = Draw(ProblemTrials(problem, collective_solver, signal, on_step), int(drawn))
         return _searched(draw, alone, close)
 
 
 class Draw:
     """The collective's results by share of each class's eligible members, drawn in a fixed random order."""
 
-    def __init__(self, trying: CountedSolves, seed: int) -> None:
+    def __init__(self, trying: ProblemTrials, seed: int) -> None:
         self._trying, problem = trying, trying.problem
         self.model, people = problem.model, problem.people
         able = problem.allowance.everyones(people.size) > 0
@@ -98,12 +155,12 @@ class Draw:
     def _count(self, order: NDArray[np.intp], share: float) -> int:
         return int(np.ceil(share * len(order) - 1e-9))
 
-    def at(self, share: float, near: Result | None = None) -> Result:
+    def at(self, share: float, *near: Result) -> Result:
         """Return the audited collective result of a share."""
         key = tuple(self._count(order, share) for order in self._classes)
         if key not in self._known:
-            few = self._trying.problem.with_action(participants=self.members(share), seed=None)
-            self._known[key] = self._trying.solve(few, near)
+            few = with_members(self._trying.problem, self.members(share))
+            self._known[key] = self._trying.solve(few, *near)
         return self._known[key]
 
     def least(self, good: Any, close: float) -> float | None:
@@ -113,15 +170,14 @@ class Draw:
             return None
         if good(self.at(0.0)):
             return 0.0
-        low, high = 0.0, 1.0
-        while high - low > close:
-            middle = 0.5 * (low + high)
-            result = self.at(middle, best)
-            if good(result):
-                high, best = middle, result
-            else:
-                low = middle
-        return high
+
+        def shown(share: float) -> float | None:
+            nonlocal best
+            result = self.at(share, best)
+            best = result if good(result) else best
+            return share if good(result) else None
+
+        return halve(0.0, 1.0, shown, lambda failed, does: does - failed <= close)[1]
 
 
 def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
@@ -156,3 +212,79 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
 
 def _against(alone: Result) -> str:
     return "against the best individual move" + ("" if alone.exact else " found")
+
+
+def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
+    """Return the share at which the collective overtakes the individual.
+
+    With a share s of every class's eligible members all radii are s times those of all of them, and the collective's
+    exact loss falls in s. The individual's problem is not convex: its best found loss gives the share, its
+    proved bound gives the most that the share can be.
+    """
+    alone = individual(problem, solver=solver)
+    reach = reach_of(problem)
+    share = _share_at_loss(reach, alone.loss)
+    at_most = share if alone.exact else _share_at_loss(reach, alone.bound)
+    scale, _ = smallest_scale(reach)
+    goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
+    if share is None:
+        everyone = collective(problem, solver="exact")
+        proved = everyone.bound >= alone.loss
+        explanation = (
+            f"{'Impossible' if proved else 'Not found'}: with all eligible members the collective's best loss is "
+            f"{everyone.loss:.6g}, not below the individual's {alone.loss:.6g}. Let more members take part, or give "
+            "them larger budgets."
+        )
+        status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
+        return ShareAnswer(None, at_most, goal_share, status, explanation, alone, shown, exact=proved)
+    result = collective(with_members(problem, _first_members(problem, share)), solver="exact")
+    if result.loss > alone.loss * (1 + 1e-9):
+        refusal = "The audit does not confirm the share. Please report this as a bug."
+        return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)
+    level = "falls below" if result.loss < alone.loss * (1 - 1e-9) else "is as low as"
+    explanation = (
+        f"The collective's loss {level} the individual's once {share:.1%} of each class take part"
+        f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
+    )
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=alone.exact)
+
+
+def _how_sure(alone: Result, at_most: float | None) -> str:
+    """Say how far the share rests on an individual optimum that is found, not proved."""
+    if alone.exact:
+        return ""
+    if at_most is None or at_most == 1.0:
+        return " (against the best individual move found)"
+    return f" (against the best individual move found; {at_most:.1%} are enough whatever the individual does)"
+
+
+def _when_reached(goal_share: float | None) -> str:
+    if goal_share is None:
+        return "the goal itself is not reached even if all of them do"
+    return f"the goal itself is reached above {goal_share:.1%}"
+
+
+def _share_at_loss(reach: Reach, loss: float) -> float | None:
+    """Return the share at which the collective's loss has fallen to `loss`; None if it never does."""
+    from scipy.optimize import brentq
+
+    def excess(share: float) -> float:
+        return float(reach.loss(share * reach.radii)) - loss
+
+    at_all = excess(1.0)
+    if excess(0.0) <= 0:
+        return 0.0 if at_all < 0 else None  # there is something to overtake only if moving helps at all
+    if at_all > MET * loss:
+        return None
+    if at_all >= 0:
+        return 1.0
+    return float(brentq(excess, 0.0, 1.0, xtol=1e-15, rtol=4 * np.finfo(float).eps, maxiter=500))
+
+
+def _first_members(problem: Problem, share: float) -> NDArray[np.bool_]:
+    """Return a mask of, class by class, as many members as hold at least this share of the class's radius."""
+    ranked, prefix = ranked_members(problem)
+    members = np.zeros(problem.people.size, dtype=bool)
+    for order, radii in zip(ranked, prefix, strict=True):
+        members[order[: np.searchsorted(radii, share * radii[-1], side="left")]] = True
+    return members

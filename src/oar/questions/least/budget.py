@@ -7,19 +7,26 @@ shortened to a smaller budget, is tried by a refit before it is planned for anew
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
-from oar.actions.perturb import check_budget
-from oar.errors import Status, with_near_names
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.perturb import LARGEST_BUDGET, check_budget
+from oar.checks import with_near_names
+from oar.errors import Status
+from oar.online import OnlineProblem
+from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
-from oar.questions.answers import BudgetAnswer
 from oar.questions.least.bounds import bound_of
-from oar.questions.least.centroids import exact_budget, proved_scale
 from oar.questions.least.trials import (
-    CountedSolves,
+    ProblemTrials,
+    after,
     check_tolerance,
+    halve,
     has_closed_form,
     lengths_of,
     moves_of,
@@ -28,16 +35,59 @@ from oar.questions.least.trials import (
     scaled,
     unit_budgets,
     what_is_scaled,
+    with_members,
     with_moves,
 )
-from oar.referee.proofs import MEMBERS, nobody_moves
-from oar.solvers.centroids.reach import reach_of, smallest_scale
+from oar.recourse import collective
+from oar.referee.proofs import MEMBERS, never, nobody_moves, within_radii
+from oar.referee.proofs.rounds import of_rounds
+from oar.referee.verdicts import UNIT
+from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never
+from oar.tolerances import ROUNDING
 from oar.typing import SignalLike, SolverLike
 
 USUAL = 1e-2
 FARTHEST = 4.0  # times the distance of the farthest person from the query: how far the search goes
 MOST_SOLVES = 40
-ROUNDING = 1e-12
+HALVED = 20  # times, from a scale that suffices to the largest that is proved not to: to a millionth of it
+Array = NDArray[np.float64]
+LESS = (*10.0 ** np.arange(-12, -1), *np.arange(0.02, 1.0, 0.02))  # shares of a scale that are left out
+SHARP = 1e-6  # share of a number within which it is proved to be the least
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetAnswer(ShownAsText):
+    """The minimal budget: how far each participant must be able to move.
+
+    Attributes:
+        value: where `exact`, the infimum of the budgets that suffice: any larger one does, and at the value itself the
+            goal at best ties. Otherwise the smallest budget that was found to suffice. Where budgets differ between
+            people: the factor on all of them. inf if impossible, or if none was found.
+        status: ACHIEVED (audited, where `exact` just above the value), ALREADY (no move is needed), IMPOSSIBLE
+            (proved), or NOT_FOUND.
+        binding: the class that is beaten last, or None.
+        explanation: the answer in words.
+        result: the audited collective result at the value, or just above it; None if impossible. Where none was found
+            to suffice, that of the largest budget which was tried.
+        at_least: a budget that is proved to be needed: none below it reaches the goal. 0 where nothing is proved.
+        exact: whether `at_least` is proved to be the value itself, to six digits.
+    """
+
+    value: float
+    status: Status
+    binding: Any
+    explanation: str
+    result: Result | None
+    at_least: float = 0.0
+    exact: bool = False
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
+
+    def __float__(self) -> float:
+        """The value."""
+        return self.value
 
 
 @with_near_names
@@ -50,19 +100,18 @@ def minimal_budget(
     most: float | None = None,
     progress: Progress = None,
 ) -> BudgetAnswer:
-    """Return the smallest budget with which the participants reach the goal (the problem's own is only a first guess).
+    """Return the smallest budget at which the participants reach the goal (the problem's own is only a first guess).
 
-    For nearest centroid on plain features it is exact: for p = 2 and everyone taking part
-    max(0, (d_g − min_{c≠g} d_c)/2). Elsewhere it is found by solving and auditing again and again: `value` suffices,
-    and `at_least` is needed.
+    For nearest centroid on plain features it is exact: for p = 2 and everyone taking part max(0, (d_g − min_{c≠g}
+    d_c)/2). Otherwise it is found by repeated solving and auditing: `value` suffices, and `at_least` is needed.
 
     Args:
-        problem: what is asked.
+        problem: the problem to solve.
         solver: as in `oar.collective`.
         signal: as in `oar.collective`.
         tolerance: the share of the value within which the search stops; 0.01 if left out.
-        most: the largest budget (or factor on the budgets) that is tried; four times the way from the query to the
-            farthest person if left out.
+        most: the largest budget (or factor on the budgets) that is tried; by default four times the distance from the
+            query to the farthest person.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
@@ -71,10 +120,10 @@ def minimal_budget(
         return exact_budget(problem)
     close = check_tolerance(tolerance, USUAL)
     with step_line("minimal budget", progress) as on_step:
-        return _searched(CountedSolves(problem, solver, signal, on_step), close, most)
+        return _searched(ProblemTrials(problem, solver, signal, on_step), close, most)
 
 
-def _searched(trying: CountedSolves, close: float, most: float | None) -> BudgetAnswer:
+def _searched(trying: ProblemTrials, close: float, most: float | None) -> BudgetAnswer:
     problem = trying.problem
     still, what = trying.still(), what_is_scaled(problem)
     if still.success:
@@ -98,13 +147,18 @@ def _searched(trying: CountedSolves, close: float, most: float | None) -> Budget
         said = f"No {what} up to {farthest:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, said.strip(), last, least)
     value, result = found
-    while value - failed > close * value and trying.solves < MOST_SOLVES:
-        middle = 0.5 * (failed + value)
-        better = _tried(trying, middle, result)
+
+    def shown(scale: float) -> float | None:
+        nonlocal result
+        better = _tried(trying, scale, result)
         if better is None:
-            failed = middle
-        else:
-            value, result = better
+            return None
+        result = better[1]
+        return better[0]
+
+    failed, value = halve(
+        failed, value, shown, lambda failed, does: does - failed <= close * does or trying.solves >= MOST_SOLVES
+    )
     least = _least(problem, value)
     said = (
         f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
@@ -115,11 +169,24 @@ def _searched(trying: CountedSolves, close: float, most: float | None) -> Budget
 
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
+    if isinstance(problem, OnlineProblem):
+        return _least_over_rounds(problem, enough) if problem.model.plain_means else 0.0
     if problem.model.plain_means and problem.within_balls and problem.plain:  # for all of them
         duels = smallest_scale(reach_of(problem))[0]
         return proved_scale(problem, duels if problem.query.probability is None else enough)
     members = None if problem.best is None else problem.best.number
     return bound_of(problem).least_scale(unit_budgets(problem), enough, members)
+
+
+def _least_over_rounds(problem: OnlineProblem, enough: float) -> float:
+    """Return a scale at which the referee proves that no moves in all rounds reach the goal, as large as is found."""
+
+    def still_open(scale: float) -> float | None:
+        return None if of_rounds(scaled(problem, scale)).impossible else scale  # type: ignore[arg-type]
+
+    if still_open(enough) is None:
+        return enough
+    return halve(0.0, enough, still_open, after(HALVED))[0]
 
 
 def _how_it_ended(failed: float) -> str:
@@ -130,7 +197,7 @@ def _proved(least: float, what: str) -> str:
     return f"It takes at least {least:.4g} (proved)." if least > 0 else f"No least {what} is proved here."
 
 
-def _first_that_does(trying: CountedSolves, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
+def _first_that_does(trying: ProblemTrials, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
     """Return the first scale that does with its result, the largest that did not, and the last result."""
     problem = trying.problem
     own = own_scale(problem)
@@ -144,12 +211,12 @@ def _first_that_does(trying: CountedSolves, farthest: float) -> tuple[tuple[floa
         failed, scale = scale, min(2 * scale, farthest)
 
 
-def _tried(trying: CountedSolves, scale: float, best: Result) -> tuple[float, Result] | None:
+def _tried(trying: ProblemTrials, scale: float, best: Result) -> tuple[float, Result] | None:
     """Return a smaller scale that does, with its result, no larger than the one asked for; None if none was found."""
     problem = scaled(trying.problem, scale)
     if problem.limits is None:
         # The same members as before, each going as far as it still may.
-        few = problem.with_action(participants=best.problem.allowance.mask, seed=None)
+        few = with_members(problem, best.problem.allowance.mask)
         moves = few.allowance.norm.project(moves_of(best), few.allowance.everyones(few.people.size))
         shorter = with_moves(best, few, moves)
         if shorter.success:
@@ -158,7 +225,7 @@ def _tried(trying: CountedSolves, scale: float, best: Result) -> tuple[float, Re
     return _tightened(trying, result, scale) if result.success else None
 
 
-def _tightened(trying: CountedSolves, result: Result, scale: float) -> tuple[float, Result]:
+def _tightened(trying: ProblemTrials, result: Result, scale: float) -> tuple[float, Result]:
     """Return the scale that a plan truly needs, and the plan audited at it."""
     units = unit_budgets(trying.problem)
     moves = moves_of(result)
@@ -166,7 +233,7 @@ def _tightened(trying: CountedSolves, result: Result, scale: float) -> tuple[flo
     used = float((lengths[units > 0] / units[units > 0]).max(initial=0.0)) * (1 + ROUNDING)
     if used >= scale:
         return scale, result
-    few = scaled(trying.problem, used).with_action(participants=result.problem.allowance.mask, seed=None)
+    few = with_members(scaled(trying.problem, used), result.problem.allowance.mask)
     tight = with_moves(result, few, moves)
     return (used, tight) if tight.success else (scale, result)
 
@@ -178,3 +245,68 @@ def _farthest(problem: Problem) -> float:
     lengths = lengths_of(problem, rows)
     farthest = FARTHEST * float(lengths.max()) / float(units[units > 0].min())
     return farthest if farthest > 0 else 1.0
+
+
+def exact_budget(problem: Problem) -> BudgetAnswer:
+    """Return the smallest budget as the root of a monotone function of the classes' radii; nothing is tried."""
+    reach = reach_of(problem)
+    value, blocker = smallest_scale(reach)
+    classes, what = problem.people.classes, what_is_scaled(problem)
+    if value == np.inf:
+        least = proved_scale(problem, value)
+        said = f"with any {what}: {why_never(problem, reach, blocker)}"
+        if least < np.inf:  # so near a tie that rounding decides
+            return BudgetAnswer(value, Status.NOT_FOUND, classes[blocker or 0], f"Not found {said}", None, least)
+        return BudgetAnswer(
+            value, Status.IMPOSSIBLE, classes[blocker or 0], f"Impossible {said}", None, at_least=value, exact=True
+        )
+    if reach.lead(np.zeros_like(reach.unit)) > 0:
+        result = collective(scaled(problem, 0.0), solver="exact")
+        return BudgetAnswer(
+            0.0, result.status, None, "No move is needed: the query has the goal already.", result, exact=True
+        )
+    result = collective(scaled(problem, _just_above(reach, value)), solver="exact")
+    binding = None if blocker is None else classes[blocker]
+    least = proved_scale(problem, value, result.evidence)
+    explanation = f"Any {what} above {value:.6g} suffices, and no smaller one does."
+    if least < value * (1 - SHARP):
+        explanation = f"Any {what} above {value:.6g} suffices. It takes at least {least:.6g} (proved)."
+    return BudgetAnswer(value, result.status, binding, explanation, result, least, least >= value * (1 - SHARP))
+
+
+def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
+    """Return a scale, `value` but for rounding, below which the referee proves that nothing reaches the goal.
+
+    It looks at less and less, until what is open is behind it: rounding, or how far a search ended above the least; 0
+    where nothing is proved. `still` is the referee's evidence where some result has it already.
+    """
+    still = collective(scaled(problem, 0.0), solver="exact").evidence if still is None else still
+    if never(problem, still):
+        return np.inf
+    if value == np.inf:
+        return 0.0
+    # Radii are in step with the scale.
+    unit = within_unit(problem)
+    for less in LESS:
+        least = value * (1 - less)
+        if within_radii(problem, still, unit * least).impossible:
+            return float(least)
+    return 0.0
+
+
+def within_unit(problem: Problem) -> Array:
+    """Return how far members move each centroid (k,) at a scale of 1."""
+    people = problem.people
+    totals = people.class_sums(None)
+    sums = people.class_sums(unit_budgets(problem)) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
+
+
+def _just_above(reach: Reach, value: float) -> float:
+    """Return a scale a millionth above the value, or as little more as it takes to be clear of a tie."""
+    step = max(1e-6 * value, float(reach.ties.max()))
+    if step == 0:
+        return 1.0  # everything lies in one point, the origin: any budget does
+    while reach.lead(reach.unit * (value + step)) <= 0 and value + 2 * step < LARGEST_BUDGET:
+        step *= 2
+    return value + step

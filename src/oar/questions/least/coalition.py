@@ -20,15 +20,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import NumericsError, OptionError, Status, with_near_names
+from oar.checks import with_near_names
+from oar.errors import NumericsError, OptionError, Status
 from oar.people.wording import counted
+from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
-from oar.questions.answers import CoalitionAnswer
 from oar.questions.least.bounds import bound_of
-from oar.questions.least.centroids import exact_coalition
-from oar.questions.least.trials import CountedSolves, has_closed_form, moves_of, no_idle_options, with_moves
+from oar.questions.least.trials import (
+    ProblemTrials,
+    halve,
+    has_closed_form,
+    moves_of,
+    next_to_each_other,
+    no_idle_options,
+    with_members,
+    with_moves,
+)
+from oar.recourse import collective
+from oar.referee.proofs import fewest_members
+from oar.solvers.centroids.best_members import members_needed, ranked_members
+from oar.solvers.centroids.exact import Reach, margin, reach_of, smallest_scale
 from oar.solvers.outer.best_members import Ranking
 from oar.solvers.settings import current_effort
 from oar.typing import SignalLike, SolverLike
@@ -43,38 +56,76 @@ LEFT_OUT = 4  # single members whose leaving is planned for, each time that one 
 MOST_LEAVING = 5  # times that one of them leaves
 
 
+@dataclass(frozen=True, eq=False)
+class CoalitionAnswer(ShownAsText):
+    """The minimal coalition: how few members suffice at the given budget, and who they are.
+
+    Attributes:
+        size: the least number of members, or where that is not `exact`, the least that was found; None if even all
+            eligible ones do not suffice.
+        by_class: how many of each class; empty where values are regressed.
+        members: (n,) mask of such a coalition; a Series for a DataFrame.
+        status: ACHIEVED (audited), ALREADY (no member is needed), IMPOSSIBLE (proved), or NOT_FOUND.
+        explanation: the answer in words.
+        result: the audited collective result of just these members; None if impossible. Where no coalition was found to
+            suffice, that of all eligible members.
+        at_least: how many members are proved to be needed; 0 where none is.
+        exact: whether the size is proved to be the least.
+    """
+
+    size: int | None
+    by_class: dict[Any, int]
+    members: Any
+    status: Status
+    explanation: str
+    result: Result | None
+    at_least: int = 0
+    exact: bool = False
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
+
+    def __int__(self) -> int:
+        """The size; raises if there is none."""
+        if self.size is None:
+            raise OptionError(f"no coalition suffices: {self.explanation}")
+        return self.size
+
+
 @with_near_names
 def minimal_coalition(
     problem: Problem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
 ) -> CoalitionAnswer:
     """Return the fewest of the eligible participants who reach the goal within their budgets.
 
-    For nearest centroid on plain features they are proved to be the fewest. Elsewhere they are found by solving and
-    auditing again and again: `size` suffice, and `at_least` are needed.
+    For nearest centroid on plain features they are proved to be the fewest. Otherwise they are found by repeated
+    solving and auditing: `size` suffice, and `at_least` are needed.
 
     Args:
-        problem: what is asked.
+        problem: the problem to solve.
         solver: as in `oar.collective`.
         signal: as in `oar.collective`.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
+    problem.only_one_refit("this question")
     no_best(problem, "the fewest members are looked for")
     no_idle_options(problem, "the smallest coalition", solver=solver, signal=signal)
     if has_closed_form(problem):
         return exact_coalition(problem)
     with step_line("minimal coalition", progress) as on_step:
-        return _searched(CountedSolves(problem, solver, signal, on_step))
+        return _searched(ProblemTrials(problem, solver, signal, on_step))
 
 
 def fewest_in(result: Result) -> CoalitionAnswer:
     """Return the same answer, from a result of `oar.collective` with its defaults that is there already."""
     problem = result.problem
     if problem.best is not None:  # among those whom it chose
-        problem = problem.with_action(participants=np.asarray(moves_of(result).any(axis=1)), seed=None)
+        problem = with_members(problem, np.asarray(moves_of(result).any(axis=1)))
     if has_closed_form(problem):
         return exact_coalition(problem)
-    return _searched(CountedSolves(problem, "auto", "auto", None), result)
+    return _searched(ProblemTrials(problem), result)
 
 
 def no_best(problem: Problem, why: str) -> None:
@@ -85,7 +136,7 @@ def no_best(problem: Problem, why: str) -> None:
         )
 
 
-def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAnswer:
+def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAnswer:
     problem, people = trying.problem, trying.problem.people
     still, nobody = trying.still(), np.zeros(people.size, dtype=bool)
     if still.success:
@@ -96,7 +147,7 @@ def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAn
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, still)
     budgets = problem.allowance.everyones(people.size)
     able = int((budgets > 0).sum())
-    all_of_them = problem.with_action(participants=budgets > 0, seed=None)
+    all_of_them = with_members(problem, budgets > 0)
     everyone = trying.solve(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
     proof = bound_of(problem)
     if not everyone.success:
@@ -115,8 +166,7 @@ def _searched(trying: CountedSolves, known: Result | None = None) -> CoalitionAn
 
 def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) -> CoalitionAnswer:
     result, size = search.best, search.size
-    members = result.problem.allowance.mask
-    assert members is not None
+    members = search.members
     by_class = _by_class(problem, members)
     listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
     said = f"At most {size:,} of {able:,} eligible members: certain ones, found to suffice (audited)"
@@ -142,7 +192,7 @@ def _by_class(problem: Problem, members: Mask) -> dict[Any, int]:
 class CoalitionSearch:
     """The search for ever smaller coalitions; `best` is the smallest whose plan succeeded, audited."""
 
-    trying: CountedSolves
+    trying: ProblemTrials
     ranking: Ranking
     best: Result
     made: int = 0  # plans for fewer members
@@ -165,10 +215,16 @@ class CoalitionSearch:
         return f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
 
     @property
-    def size(self) -> int:
-        """The size of the smallest coalition so far."""
+    def members(self) -> Mask:
+        """The smallest coalition so far (n,)."""
         mask = self.best.problem.allowance.mask
-        return self.best.problem.people.size if mask is None else int(mask.sum())
+        assert mask is not None  # every trial names its members
+        return mask
+
+    @property
+    def size(self) -> int:
+        """The size of it."""
+        return int(self.members.sum())
 
     def fewer(self, least: int) -> None:
         """Make the coalition smaller and smaller, but not smaller than it can be."""
@@ -185,12 +241,7 @@ class CoalitionSearch:
 
     def reaches(self, number: int) -> bool:
         """Plan for at most so many members, in several choices of them; keep the first that succeeds."""
-        for members in self._choices(number):
-            result = self._planned(members)
-            if result is not None and result.success:
-                self._take(result)
-                return True
-        return False
+        return any(map(self._succeed, self._choices(number)))
 
     def left_out(self) -> None:
         """Leave out who does not move, and then as many of the least useful as refits allow."""
@@ -203,17 +254,17 @@ class CoalitionSearch:
             here = there = each
         gains = answering.weights * np.einsum("nd,nd->n", 0.5 * (here + there), each)
         order = np.flatnonzero(moving)[np.argsort(gains[moving], kind="stable")]
-        low, high = 0, len(order)  # of the least useful movers: so many may leave, and so many may not
-        while high - low > 1:
-            middle = (low + high) // 2
+
+        def too_many(leaving: int) -> int | None:
             fewer = each.copy()
-            fewer[order[:middle]] = 0.0
-            reached = answering.judged(answering.refit(fewer, near=outcome)).success
-            low, high = (middle, high) if reached else (low, middle)
-        for leaving in dict.fromkeys((low, 0)):
+            fewer[order[:leaving]] = 0.0
+            return None if answering.judged(answering.refit(fewer, near=outcome)).success else leaving
+
+        may_leave, _ = halve(0, len(order), too_many, next_to_each_other)  # of the least useful movers
+        for leaving in dict.fromkeys((may_leave, 0)):
             members = moving.copy()
             members[order[:leaving]] = False
-            few = self.trying.problem.with_action(participants=members, seed=None)
+            few = with_members(self.trying.problem, members)
             result = with_moves(self.best, few, np.where(members[:, None], moves, 0.0))
             if result.success and int(members.sum()) < self.size:
                 self.best = result
@@ -225,41 +276,34 @@ class CoalitionSearch:
             size = self.size
             if size <= max(least, 1):
                 return
-            members = self.best.problem.allowance.mask
-            assert members is not None
-            order = self._order(self.best)
+            members, order = self.members, self._order(self.best)
             for leaves in order[members[order]][::-1][:LEFT_OUT]:
                 fewer = members.copy()
                 fewer[leaves] = False
-                result = self._planned(fewer)
-                if result is not None and result.success:
-                    self._take(result)
+                if self._succeed(fewer):
                     break
             if self.size == size:
                 return
 
-    def _take(self, result: Result) -> None:
-        self.best, self.failing = result, 0
-        self.left_out()
-
-    def _planned(self, members: Mask) -> Result | None:
-        """Plan for just these members; None where no more plans may be made."""
+    def _succeed(self, members: Mask) -> bool:
+        """Plan for just these members, as long as plans are made, and keep a plan that succeeds."""
         if self.ended:
-            return None
+            return False
         self.made += 1
         self.failing += 1
-        few = self.trying.problem.with_action(participants=members, seed=None)
+        few = with_members(self.trying.problem, members)
         result = self.trying.solve(few, self.best)
         self.passes += result.passes
-        return result
+        if result.success:
+            self.best, self.failing = result, 0
+            self.left_out()
+        return result.success
 
     def _choices(self, number: int) -> Iterator[Mask]:
         """Yield the most useful members after the best plan so far, and before any; each choice once."""
         seen: list[Mask] = []
-        members = self.best.problem.allowance.mask
         order = self._order(self.best)
-        inside = order if members is None else order[members[order]]
-        for ranked in (inside, order, self.ranking.order(None)):
+        for ranked in (order[self.members[order]], order, self.ranking.order(None)):
             choice = np.zeros(self.ranking.able.size, dtype=bool)
             choice[ranked[:number]] = True
             if not any((choice == one).all() for one in seen):
@@ -269,3 +313,54 @@ class CoalitionSearch:
     def _order(self, result: Result) -> NDArray[np.intp]:
         assert isinstance(result.plan, MemberPlan)
         return self.ranking.order(result.plan)
+
+
+def exact_coalition(problem: Problem) -> CoalitionAnswer:
+    """Return the fewest who reach the goal.
+
+    A class's radius is the sum of its members' contributions w_i ε_i / W_c, so for any number of members from
+    a class the best are those who contribute most. With t members of the goal's class its distance is known; each
+    other class then needs the first m_c members that put it farther away than that. Scan all t.
+    """
+    people = problem.people
+    reach = reach_of(problem)
+    ranked, prefix = ranked_members(problem)
+    needed, distances = members_needed(reach, prefix)
+    totals = needed.sum(axis=1)
+    members = np.zeros(people.size, dtype=bool)
+    if totals.min() == np.inf:
+        short = max(0.0, -float(reach.lead(reach.radii)))
+        everyone = collective(problem, solver="exact")
+        proved = everyone.impossible
+        explanation = (
+            f"{'Impossible' if proved else 'Not found'}: even with all {sum(map(len, ranked)):,} eligible members "
+            f"another class is as near or nearer, by {short:.3g}. {_more_budget(reach)}"
+        )
+        status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
+        return CoalitionAnswer(None, {}, people.column(members), status, explanation, shown, exact=proved)
+    # Of all smallest coalitions take the one with the widest margin.
+    smallest = np.flatnonzero(totals == totals.min())
+    counts = needed[smallest].astype(np.intp)
+    reached = np.stack([values[counts[:, code]] for code, values in enumerate(distances)], axis=1)
+    best = int(margin(reached, reach.goal).argmax())
+    for code, count in enumerate(counts[best]):
+        members[ranked[code][:count]] = True
+    result = collective(with_members(problem, members), solver="exact")
+    by_class = {label: int(count) for label, count in zip(people.classes, counts[best], strict=True)}
+    size = int(members.sum())
+    listing = ", ".join(f"{count:,} of {label!r}" for label, count in by_class.items() if count)
+    explanation = "No member needs to move: the query has the goal already."
+    least = int(min(fewest_members(problem, result.evidence), size))
+    if size:
+        explanation = f"{size:,} members suffice ({listing}), and it takes at least {least:,} (proved)."
+    column = people.column(members)
+    return CoalitionAnswer(size, by_class, column, result.status, explanation, result, least, least == size)
+
+
+def _more_budget(reach: Reach) -> str:
+    scale, _ = smallest_scale(reach)
+    if scale == np.inf:
+        return "No larger budget would help them either."
+    if reach.scale > 0 and scale > reach.scale:
+        return f"With more than {scale / reach.scale:.4g} times the budget all of them would suffice."
+    return f"With a budget clearly above {scale:.6g} all of them would suffice."

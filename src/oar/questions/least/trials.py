@@ -1,9 +1,13 @@
-"""Trials, which questions without a closed form share: solves, audits, and plans with smaller budgets."""
+"""Trials: the same problem asked again, with other budgets or fewer members, solved and audited.
+
+Every question without a closed form asks here and nowhere else, and halves (`halve`) between what failed and what did.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +15,20 @@ from numpy.typing import NDArray
 from oar.checks import is_number
 from oar.errors import DataError, OptionError
 from oar.plans import MemberPlan, Result
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.progress import OnStep
+from oar.progress import OnStep, silent
 from oar.recourse import audited, planned
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Value = TypeVar("Value", int, float)
 
 
-class CountedSolves:
-    """Solves the same question with other budgets and members, and keeps count."""
+class ProblemTrials:
+    """The solver of the same problem with other budgets and members, which keeps count."""
 
-    def __init__(self, problem: Problem, solver: Any, signal: Any, on_step: OnStep | None) -> None:
+    def __init__(self, problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> None:
         self.problem, self._settings, self._on_step, self.solves = problem, (solver, signal), on_step, 0
 
     @property
@@ -30,25 +36,49 @@ class CountedSolves:
         """The signal, by which training is differentiated."""
         return self._settings[1]
 
-    def solve(self, problem: Problem, *known: Result | None) -> Result:
+    def solve(self, problem: Problem, *known: Result) -> Result:
         """Solve and audit; on a table also from what is known to be good elsewhere."""
         self.solves += 1
-        starts = []
-        if problem.limits is not None:
-            plans = [one.plan for one in known if one is not None]
-            starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
+        plans = [one.plan for one in known] if problem.limits else []
+        starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
         return planned(problem, *self._settings, self._on_step, starts)
 
     def still(self) -> Result:
         """Return the audited result if nobody moves."""
         nobody = np.zeros(self.problem.people.size, dtype=bool)
-        return self.solve(self.problem.with_action(participants=nobody, seed=None))
+        return self.solve(with_members(self.problem, nobody))
+
+
+def halve(
+    failed: Value, does: Value, tried: Callable[[Value], Value | None], near: Callable[[Value, Value], bool]
+) -> tuple[Value, Value]:
+    """Return the largest value that failed and the smallest that does, halving between them until they are `near`.
+
+    `tried` returns how small a value a trial has shown to do, at most the one that is asked for; None where it fails.
+    """
+    while not near(failed, does):
+        middle = type(does)((failed + does) / 2)
+        shown = tried(middle)
+        failed, does = (middle, does) if shown is None else (failed, shown)
+    return failed, does
+
+
+def next_to_each_other(failed: int, does: int) -> bool:
+    """Report whether there is no whole number between two."""
+    return does - failed <= 1
+
+
+def after(most: int) -> Callable[[float, float], bool]:
+    """Return what ends halving after so many times."""
+    left = iter([False] * most)
+    return lambda failed, does: next(left, True)
 
 
 def has_closed_form(problem: Problem) -> bool:
     """Report whether the questions have exact answers: nearest centroid on plain features, with given participants."""
     simple = problem.plain and problem.query.probability is None and problem.keep is None
-    return simple and problem.model.plain_means and problem.within_balls and problem.best is None
+    plain = problem.model.plain_means and problem.within_balls and problem.best is None
+    return simple and plain and not problem.over_rounds
 
 
 def no_idle_options(problem: Problem, question: str, **options: Any) -> None:
@@ -70,6 +100,11 @@ def check_tolerance(tolerance: Any, usual: float) -> float:
     if not is_number(tolerance) or not 0 < tolerance < 1:
         raise DataError(f"tolerance: must be a number above 0 and below 1, got {tolerance!r}.")
     return float(tolerance)
+
+
+def with_members(problem: Problem, members: Mask | None) -> Problem:
+    """Return the problem in which just these take part."""
+    return problem.with_action(participants=members, seed=None)
 
 
 def scaled(problem: Problem, scale: float) -> Problem:
@@ -105,7 +140,7 @@ def with_moves(result: Result, problem: Problem, moves: Array) -> Result:
 
     What the solver claimed of its own plan does not hold for it.
     """
-    plan = MemberPlan(problem, result.plan.query_move, moves)
+    plan = member_plan(problem, result.plan.query_move, moves)
     found = audited(replace(result.proposal, plan=plan, gap=np.inf, exact=False, ended=""))
     return replace(found, proposal=replace(found.proposal, claimed_loss=found.loss))
 

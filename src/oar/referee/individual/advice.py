@@ -28,8 +28,7 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
-from oar.referee.individual.comparisons import holds
-from oar.referee.limits.neighbourhoods import NeighbourDistances
+from oar.referee.table_moves import NeighbourDistances, holds
 from oar.referee.verdicts import TIE
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
@@ -43,7 +42,7 @@ _CHANGE = "_change_of"
 
 @dataclass(frozen=True)
 class RowVerdict:
-    """What the refit says about one row: the prediction, the goal's lead, what of it is a tie, and who refitted."""
+    """The verdict on one row: the prediction, the goal's lead, the tie tolerance, and the witness."""
 
     prediction: Any
     lead: float
@@ -211,6 +210,19 @@ def cost_again(
         unit = limit.unit or _deviation(people, people.encoding.places[column.name].start)
         found[column.name] = float(limit.cost) * abs(_number(column, new) - _number(column, old)) / unit
     return found
+
+
+def rounding_of_cost(people: Population, limits: Limits, after: Mapping[str, Any], kind: str) -> float:
+    """Return what the last digits of a row's numbers cost: changes below them are in no row, and in no cost of one.
+
+    A solver that changes 4·10¹¹ by 10⁻⁵ counts that change; the row that holds its advice has no digit for it.
+    """
+    assert people.schema is not None
+    if kind == "l0":
+        return 0.0
+    numbers = [column for column in people.schema if column.kind == "number"]
+    nudged = {column.name: np.nextafter(float(after[column.name]), np.inf) for column in numbers}
+    return math.fsum(cost_again(people, limits, after, {**after, **nudged}, kind).values())
 
 
 def total(costs: Mapping[str, float], kind: str) -> float:

@@ -1,4 +1,4 @@
-"""What the audit of advice would accept, as linear inequalities: the ground that a proof of the lowest cost stands on.
+"""Linear inequalities of everything that the audit of advice would accept, on which a proof of the lowest cost rests.
 
 A change v moves the row to x + B v. The refitted model is the audit's own, not the solver's. Whoever is accepted has
 
@@ -50,7 +50,7 @@ class RefittedModel(Protocol):
 
 
 class Moves(NamedTuple):
-    """What may be done to a row (d,): B (d, v), bounds (v,), which entries are whole, and slopes (o, d + 1) to expect.
+    """The feasible changes of a row (d,): B (d, v), bounds (v,), which entries are integers, and slopes (o, d + 1).
 
     The slopes only say how far to go to see the refit's own well.
     """

@@ -1,4 +1,4 @@
-"""What is proved of all that may be done, re-computed from the data and the audit's own refits: the referee's part.
+"""The referee's proofs about all feasible plans, computed again from the data and the audit's own refits.
 
 A solver proposes; what it takes for optimal or impossible is its own affair. Here every theorem that applies to the
 problem is evaluated again, without the solvers, for everything that an audit would accept. At most a solver's
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from oar.estimators.black_box.box import Box
+from oar.estimators.black_box import Box
 from oar.models import TestTimeBatchNorm
 from oar.online import OnlineProblem
 from oar.plans import Audit, Proposal
 from oar.plans.proof import Proof
-from oar.plans.rounds.result import OnlineAudit, OnlineProposal
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids
 from oar.referee.proofs.balls import fewest_members, never, of_centroids, within_radii
@@ -37,7 +36,6 @@ __all__ = [
     "never",
     "nobody_moves",
     "prove",
-    "prove_online",
     "within_radii",
 ]
 
@@ -52,10 +50,11 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
         problem: what was asked, with those whom `oar.Best` would choose from.
         who: who may move: MEMBERS, QUERY or BOTH; None where that is not known.
         proposal: what a solver proposes, with its hints.
-        audit: what a fresh refit says of it.
+        audit: the outcome of a fresh refit.
         evidence: the audit's own refit to unmoved people: `UnmovedCentroids`, a `WitnessRefit`, a `Box`, or None.
     """
-    found = Proof(_least(problem))
+    # What no loss of this model is below: nothing has to be computed to know it.
+    found = Proof(0.0 if problem.query.several == "share" else problem.model.least_loss)
     if who is None or problem.levers is not None or not audit.converged:
         return found
     moving = audit.movers or proposal.plan.query_move.any()
@@ -63,39 +62,28 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
         return found.with_other(Proof(audit.loss_before, not audit.success_before, STILL))
     if problem.asked.members is not None:
         return found
+    if isinstance(problem, OnlineProblem):
+        return found.with_other(of_rounds(problem)) if problem.model.plain_means else found
     members, query, hints = who != QUERY, who != MEMBERS, proposal.hints
     if isinstance(evidence, Box):
         return found.with_other(of_black_box(problem, evidence, hints, members, query))
     if not problem.plain or problem.limits is not None:
         return found
     if isinstance(evidence, UnmovedCentroids):
-        found = found.with_other(of_centroids(problem, evidence, members, query))
-        if members:
-            return found
-        return found.with_other(beyond_half_spaces(problem, seen_centroids(problem, evidence), hints))
-    if isinstance(problem.model, TestTimeBatchNorm):
+        seen = Proof() if members else beyond_half_spaces(problem, seen_centroids(problem, evidence), hints)
+        return found.with_other(of_centroids(problem, evidence, members, query)).with_other(seen)
+    if problem.model.fixed:
         return found if query else found.with_other(of_batch_norm(problem))
     if isinstance(evidence, WitnessRefit) and not members and problem.model.linear:
-        seen = UnmovedRefit(problem.model, None, evidence.outputs)
-        found = found.with_other(above_tangent(problem, seen, hints, proposal.plan.query_move))
-        return found.with_other(beyond_half_spaces(problem, seen, hints))
+        return found.with_other(_of_own_move(problem, evidence, proposal))
     return found
 
 
-def prove_online(problem: OnlineProblem, proposal: OnlineProposal, audit: OnlineAudit) -> Proof:
-    """Return what is proved of all moves over time."""
-    found = Proof(_least(problem))
-    if not audit.converged or problem.everyone.asked.members is not None:
-        return found
-    if not problem.radii.any():
-        return found.with_other(Proof(audit.loss_before, not audit.success_before, STILL))
-    return found.with_other(of_rounds(problem))
-
-
-def _least(problem: Any) -> float:
-    """Return what no loss of this model is below: nothing has to be computed to know it."""
-    everyone = problem.everyone if isinstance(problem, OnlineProblem) else problem
-    return 0.0 if everyone.query.several == "share" else problem.model.least_loss
+def _of_own_move(problem: Problem, evidence: WitnessRefit, proposal: Proposal) -> Proof:
+    """Return what is proved of the query's own moves where a linear model stays."""
+    seen = UnmovedRefit(problem.model, None, evidence.outputs)
+    proof = above_tangent(problem, seen, proposal.hints, proposal.plan.query_move)
+    return proof.with_other(beyond_half_spaces(problem, seen, proposal.hints))
 
 
 def nobody_moves(problem: Problem, who: str) -> bool:

@@ -24,7 +24,8 @@ from oar.actions.sets.norms import Norm
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids, ties_of
-from oar.referee.proofs.rounding import ALLOWED, SURELY, UNIT, improbable, loss_above
+from oar.referee.contributions import ALLOWED
+from oar.referee.verdicts import SURELY, UNIT, improbable
 
 Array = NDArray[np.float64]
 BY = "distances to centroids, bounded by how far their members can move them"
@@ -72,7 +73,7 @@ def fewest_members(problem: Problem, seen: UnmovedCentroids) -> float:
 
 
 class CentroidDistanceBounds:
-    """How near and how far centroids can be from the query, for radii of any shape; the query moves besides, if so."""
+    """Bounds of the distances of centroids from the query, for radii of any shape; the query may move, too."""
 
     def __init__(self, problem: Problem, seen: UnmovedCentroids, query: bool) -> None:
         self.goal, self.norm = problem.goal, problem.allowance.norm
@@ -104,6 +105,13 @@ class CentroidDistanceBounds:
             self._sizes[code] + np.abs(self.offsets[code]).max(initial=0.0) + np.where(np.isfinite(reach), reach, 0.0)
         )
         return self._terms[code] * size
+
+
+def loss_above(nearest: Array, farthest: Array) -> Array:
+    """Return log(1 + Σ_c e^{d_g − d_c}) for the goal's distance (...) and the others' (..., k − 1), rounded down."""
+    exponents = nearest[..., None] - farthest
+    loss = np.logaddexp.reduce(np.concatenate([np.zeros((*exponents.shape[:-1], 1)), exponents], axis=-1), axis=-1)
+    return loss * (1 - (exponents.shape[-1] + 8) * UNIT)
 
 
 def _near(offset: Array, radii: Array, norm: Norm) -> Array:

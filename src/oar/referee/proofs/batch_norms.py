@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import TestTimeBatchNorm
-from oar.models.batch_norm.halves import Sides, sides_of
+from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans.proof import Proof
 from oar.problem import Problem
-from oar.referee.proofs.rounding import ALLOWED, UNIT, improbable
+from oar.referee.contributions import ALLOWED
+from oar.referee.verdicts import UNIT, improbable
 
 Array = NDArray[np.float64]
 BY = "how far members can push each normalised unit"
@@ -83,7 +84,7 @@ def _of_leads(problem: Problem, sides: Sides, ends: Array) -> Proof:
 
 @dataclass(frozen=True, eq=False)
 class UnitBounds:
-    """Where members and, last, the query may be, and their shares (n + 1,): N = start − m M, D² = kept + m V.
+    """The ranges of members and, last, the query, and their shares (n + 1,): N = start − m M, D² = kept + m V.
 
     `rounded` is what every place, and the mean, may be off. D changes by no more than places do, and is √kept at least,
     so that u = N/D is off by no more than (1 + |u|) times what they are off, divided by √kept.

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
-from oar.estimators.black_box.box import LEAST, Box
-from oar.estimators.tree_boxes import leaf_boxes
+from oar.estimators.black_box import LEAST, Box
+from oar.estimators.tree_boxes import ScaledTree
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.black_box import heard_at, judged_outputs
-from oar.referee.proofs.rounding import ALLOWED, UNIT, improbable
+from oar.referee.contributions import ALLOWED
+from oar.referee.verdicts import UNIT, improbable
 from oar.retraining.black_box import ROUNDED, neighbours_of
 
 Array = NDArray[np.float64]
@@ -54,34 +55,16 @@ def of_black_box(problem: Problem, box: Box, hints: Hints, members: bool, query:
 
 
 def _of_tree(problem: Problem, box: Box) -> Proof:
-    steps = [step for _, step in box.fitted.steps] if hasattr(box.fitted, "steps") else [box.fitted]
-    scalers, tree = [step for step in steps[:-1] if hasattr(step, "transform")], steps[-1]
-    if not _is_tree(tree) or not all(map(_by_columns, scalers)):
+    tree = ScaledTree.of(box.fitted)
+    if tree is None:
         return Proof()
-    query, rows_of = problem.query_features, box.black_box.handing(problem.people).rows
-
-    def scaled(points: Array) -> Array:
-        rows = rows_of(points) if scalers else points
-        for scaler in scalers:
-            rows = scaler.transform(rows)
-        return np.asarray(rows)
-
-    lows, highs = leaf_boxes(tree.tree_, query, scaled)
+    query = problem.query_features
+    lows, highs = tree.boxes(query, box.black_box.handing(problem.people).rows)
     moves = np.clip(0.0, lows, highs)
     lengths = np.where((lows <= highs).all(axis=1), problem.allowance.norm.length(moves), np.inf)
     within = moves[lengths <= problem.query_budget * ALLOWED * (1 + 8 * query.size * UNIT)]
     told = heard_at(problem, box, query + within)
     return Proof(min(one.loss for one in told), not any(one.reached for one in told), LEAVES)
-
-
-def _is_tree(fitted: Any) -> bool:
-    known = ("DecisionTreeClassifier", "DecisionTreeRegressor")
-    return type(fitted).__module__.startswith("sklearn.tree") and type(fitted).__name__ in known
-
-
-def _by_columns(scaler: Any) -> bool:
-    known = ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler")
-    return type(scaler).__module__.startswith("sklearn.preprocessing") and type(scaler).__name__ in known
 
 
 # -- members among neighbours ----------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from oar.plans.individual.certificate import Certificate, Leaf, Statement
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids
+from oar.referee.contributions import ALLOWED
 from oar.referee.individual.duels import Moves, duels, seen_slopes
-from oar.referee.proofs.rounding import ALLOWED, UNIT, improbable
+from oar.referee.verdicts import UNIT, improbable
 from oar.referee.witnesses.refits import kind_of_loss, loss_of_kind, slopes_of_kind
 
 Array = NDArray[np.float64]

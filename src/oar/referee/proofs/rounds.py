@@ -20,8 +20,8 @@ from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
 from oar.referee.centroids import UnmovedCentroids, ties_of
-from oar.referee.proofs.balls import BY, CentroidDistanceBounds
-from oar.referee.proofs.rounding import SURELY, UNIT, improbable, loss_above
+from oar.referee.proofs.balls import BY, CentroidDistanceBounds, loss_above
+from oar.referee.verdicts import SURELY, UNIT, improbable
 
 Array = NDArray[np.float64]
 KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
@@ -29,8 +29,7 @@ KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, Fi
 
 def of_rounds(problem: OnlineProblem) -> Proof:
     """Return what is proved of everyone's moves in all rounds."""
-    everyone = problem.everyone
-    if type(problem.model) is not NearestCentroid or not everyone.plain or type(problem.rule) not in KNOWN:
+    if type(problem.model) is not NearestCentroid or not problem.plain or type(problem.rule) not in KNOWN:
         return Proof()
     counted = [problem.rounds - 1] if problem.goal_for == "last" else list(range(problem.rounds))
     proofs = [_after(problem, number, weights, places) for number, weights, places in _rounds(problem, counted)]
@@ -87,7 +86,7 @@ def _replayed(problem: OnlineProblem) -> list[tuple[int, Array, Array]]:
 
 def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -> Proof:
     """Return what is proved of the model after one round."""
-    everyone, people = problem.everyone, problem.stream.people
+    people = problem.stream.people
     codes = people.codes(0, people.size)
     able = np.where((problem.stream.when != HISTORY) & (problem.stream.when <= number), problem.radii, 0.0)
     lengths = _spent(problem, np.abs(weights), able, codes) if problem.has_totals else able
@@ -96,13 +95,13 @@ def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -
     features = np.abs(np.asarray(people.features, dtype=np.float64))
     scales = np.array([features[codes == code].max(initial=0.0) for code in range(classes)])
     seen = UnmovedCentroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
-    ends = CentroidDistanceBounds(everyone, seen, False)
-    nearest = ends.nearest(radii[everyone.goal])
+    ends = CentroidDistanceBounds(problem, seen, False)
+    nearest = ends.nearest(radii[problem.goal])
     farthest = np.array([ends.farthest(code, radii[code]) for code in ends.others])
     bound = float(loss_above(nearest, farthest))
-    if everyone.query.probability is not None:
-        return Proof(bound, improbable(bound, everyone.query.probability))
-    ties = ties_of(scales, everyone.goal, everyone.query_features)[ends.others]
+    if problem.query.probability is not None:
+        return Proof(bound, improbable(bound, problem.query.probability))
+    ties = ties_of(scales, problem.goal, problem.query_features)[ends.others]
     return Proof(bound, bool((farthest - nearest <= ties * SURELY).any()))
 
 

@@ -1,1 +1,1 @@
-"""Who refits in the audit: implementations that the solvers have no part in."""
+"""Witnesses: the implementations that refit in the audit, independent of the solvers."""

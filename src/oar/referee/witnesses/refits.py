@@ -1,4 +1,4 @@
-"""Who refits in the audit: an implementation that we did not write, wherever there is one.
+"""Witnesses of refits in the audit: other libraries' implementations, wherever there are any.
 
 scikit-learn fits softmax regression (`LogisticRegression`, Newton with a Cholesky factor, tight tolerance), ridge
 regression (`Ridge`), the linear SVM with a penalised intercept and hard labels (`LinearSVC`) and Gaussian naive Bayes
@@ -15,7 +15,8 @@ minimum. Class means of a frozen embedding are averaged here. An ensemble is ref
 
 Everything else is refitted by the model's own training, from its own start, to a tight tolerance. For networks that is
 not for want of an implementation: training has many minima, and another optimiser ends in another. So SciPy is asked
-whether what training returned is a minimum; each testimony says how independent it is.
+whether what training returned is a minimum; each testimony says how independent it is. `by_training` is the witness of
+plans: it refits before and after, and the query is judged there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +47,11 @@ from oar.models import (
 )
 from oar.models.fit.refitting import SecondOrderTraining
 from oar.people import Population
-from oar.plans.explain.independence import Independence
+from oar.plans import Plan
+from oar.plans.result import Independence
+from oar.problem import Problem
+from oar.referee.contributions import Contributions
+from oar.referee.verdicts import UNKNOWN, JudgedModel, Retrial, Verdict, judged
 from oar.referee.witnesses import batch_norm
 from oar.referee.witnesses.scipy_refits import confirmation, fitted_by_scipy
 
@@ -61,7 +67,7 @@ FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hes
 
 @dataclass(frozen=True)
 class Testimony:
-    """What a refit says about one query: outputs (o,), loss at the goal, who refitted, how tightly, and if at all.
+    """A witness's testimony on one query: outputs (o,), goal loss, witness, residual, and convergence.
 
     `independence` is how little it shares with the solver.
     """
@@ -435,3 +441,52 @@ def _own_refit(model: Any, people: Population, features: Array) -> WitnessRefit:
         return Testimony(outputs, loss, name, fit.residual, converged, independence)
 
     return WitnessRefit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))
+
+
+def by_training(plan: Plan) -> Retrial:
+    """Refit before and after the plan's moves."""
+    problem, handed_in = plan.problem, Contributions(plan)
+    people, model = problem.people, problem.model
+    assert isinstance(model, Differentiable)
+    before, after = handed_in.rows()
+    moved = handed_in.points(after)
+    old, new = unmoved_refit(model, people, before), refit(model, handed_in.after, after)
+    pair = refitted_model(problem, old, problem.asked.points), refitted_model(problem, new, moved)
+    return Retrial(handed_in, [pair], moved, old)
+
+
+def refitted_model(problem: Problem, fitted: WitnessRefit, points: Array) -> JudgedModel:
+    """Return a witness's refit as the referee asks it; the first of the points says how well it was fitted."""
+    said = fitted.testify(points[0], problem.wishes[0].target)
+    return JudgedModel(
+        partial(_verdicts, problem, fitted),
+        partial(_predict, problem, fitted),
+        said.witness,
+        said.residual,
+        said.converged,
+        said.independence,
+    )
+
+
+def _predict(problem: Problem, fitted: WitnessRefit, rows: Array) -> NDArray:
+    """Return predictions of many people: class codes, or values."""
+    outputs = fitted.outputs(rows)
+    if problem.regresses:
+        return outputs
+    return outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(np.intp)
+
+
+def _verdicts(problem: Problem, fitted: WitnessRefit, points: Array) -> list[Verdict]:
+    """Ask a refitted model about everybody who asks."""
+    found = []
+    for wish, point in zip(problem.wishes, points, strict=True):
+        told = fitted.testify(point, wish.target)
+        if not told.converged:
+            found.append(UNKNOWN)
+            continue
+
+        def loss_at(target: Array, point: Array = point) -> float:
+            return fitted.testify(point, target).loss
+
+        found.append(judged(problem, wish, told.outputs, loss_at))
+    return found

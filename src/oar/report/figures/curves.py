@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from oar.report.figures.spread import Spread
 from oar.report.figures.style import LINES
 
 Array = NDArray[np.float64]
@@ -47,3 +47,23 @@ def draw_spread(axes: Axes, places: Array, band: Spread, colour: str, dashes: An
     for edge in (band.low, band.high):
         axes.plot(places, edge, color=colour, linewidth=0.8, linestyle=":")
     axes.plot(places, band.median, color=colour, linewidth=1.8, linestyle=dashes)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Least value, lower quartile, median, upper quartile and greatest value; one entry a place on the axis."""
+
+    low: Array
+    lower: Array
+    median: Array
+    upper: Array
+    high: Array
+
+
+def spread(values: Array) -> Spread:
+    """Return the spread of values (cases, places) over the cases.
+
+    >>> spread(np.array([[0.0], [1.0], [5.0]])).median
+    array([1.])
+    """
+    return Spread(*np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0], axis=0))

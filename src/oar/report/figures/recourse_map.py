@@ -30,7 +30,7 @@ class AuditOutcome:
 
 @dataclass(frozen=True, eq=False)
 class RecourseMap:
-    """Everything that the picture shows.
+    """The contents of the picture.
 
     Attributes:
         features: (n, 2) where the members are; codes: (n,) their classes; classes: the labels.
@@ -97,6 +97,7 @@ def _outcome(result: Result) -> AuditOutcome:
 def _check(problem: Problem) -> None:
     """Refuse what the picture could not show truthfully."""
     problem.only_moves("a picture of moves")
+    problem.only_one_refit("a picture of moves")
     problem.only_balls("a picture of moves")
     dimensions, classes = problem.people.dimensions, len(problem.people.classes)
     if dimensions != 2:

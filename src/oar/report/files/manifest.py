@@ -21,8 +21,8 @@ from oar.errors import StorageError
 from oar.files import replace_atomically
 from oar.opening import regular
 from oar.opening.documents import parsed_json
-from oar.report.files.json import json_text
-from oar.report.files.replacing import is_ours
+from oar.report.files.output_folder import is_ours
+from oar.report.files.text_formats import json_text
 from oar.version import __version__
 
 MANIFEST, PRIVATE = "manifest.json", "private.json"

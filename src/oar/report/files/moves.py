@@ -12,8 +12,7 @@ from oar.checks import is_flag, is_number, is_whole
 from oar.files import replace_atomically
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import LeverPlan, Plan
-from oar.plans.moves.table_out import feature_names, lever_cells
-from oar.questions.row_names import row_names
+from oar.plans.moves.table_out import feature_names, lever_cells, row_names
 
 if TYPE_CHECKING:
     import pandas

@@ -20,14 +20,13 @@ from oar.plans import Card, Result
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
 from oar.plans.cards.publish_table import without_answer
-from oar.report.files.json import json_text
 from oar.report.files.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
 from oar.report.files.moves import changes_of, write_csv, write_parquet
-from oar.report.files.replacing import finish, is_ours
-from oar.report.member.page import member_page
-from oar.report.organiser.page import organiser_page
-from oar.report.plan.answer import told, unable_words
-from oar.report.plan.command_words import in_command_words
+from oar.report.files.output_folder import finish, is_ours
+from oar.report.files.text_formats import json_text
+from oar.report.member_page import member_page
+from oar.report.organiser_page import organiser_page
+from oar.report.plan.answer import in_command_words, told, unable_words
 from oar.report.plan.facts import FORMAT
 from oar.report.plan.publishable import names_of, publishable, rounding_words
 

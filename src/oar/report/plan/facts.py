@@ -1,4 +1,4 @@
-"""Everything that a report tells, as plain values: what audit.json holds, and all that report.html is made of.
+"""The facts of a report as plain values: the contents of audit.json, from which report.html is made.
 
 Whoever writes a page from this cannot let a member's row slip into it, because there is none here: only counts, sums
 and what the audit found about the query.
@@ -17,28 +17,29 @@ from oar.actions.choice import part_of
 from oar.actions.limits.observed import told as told_limits
 from oar.errors import OptionError, Status
 from oar.goals import Between
-from oar.models import LinearSVM, Scaled
-from oar.models.wrap.scaled import unscaled
+from oar.models import Scaled
 from oar.people.labels import plain
 from oar.people.wording import counted
 from oar.plans import Result
-from oar.plans.explain.effort import FEW, Efforts
+from oar.plans.explain.effort import Efforts
 from oar.plans.plots import goal_probability
 from oar.problem import Problem
 from oar.questions import Collateral, Power, minimal_budget
-from oar.questions.effects.collateral import EFFECTS
-from oar.questions.effects.harm import effect_words, harm_words, limiting, prediction_words
+from oar.questions.collateral import EFFECTS, effect_words, harm_words, limiting, prediction_words
 from oar.questions.least.coalition import fewest_in
 from oar.questions.least.trials import has_closed_form
-from oar.report.plan.answer import answer, fall_words, told
-from oar.report.plan.command_words import in_command_words
+from oar.report.plan.answer import answer, fall_words, in_command_words, told
 from oar.report.plan.small_groups import PooledGroups, pooled, withheld
+from oar.tolerances import FEW_PEOPLE
 from oar.version import __version__
 
 FORMAT, VERSION = "oar-audit", 1
 OWN_UNITS, COSTS = "the columns' own units", "standard deviations, flips and switches, or as limits say"
 GROUPED = ("by_group", "actors_by_group", "everyone_by_group")  # who does nothing, who acts, and both
+# what is told of the side effects of answers to the card
+ANSWERED = ("actors", "bystanders", "by_outcome", "prediction", "harm", "effects")
 KEPT = ("changed", "lost", "worse")  # the limits on side effects
+NOTHING: Mapping[str, Any] = {}
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "jax")
 
 
@@ -63,7 +64,7 @@ def facts_of(
     result: Result,
     *,
     origin: Origin,
-    groups: Mapping[str, Any] | None = None,
+    groups: Mapping[str, Any] = NOTHING,
     power: Power | None = None,
     collateral: Collateral | None = None,
     card: Mapping[str, Any] | None = None,
@@ -84,11 +85,13 @@ def facts_of(
         robustness: what `plan.robustness` found where some members do nothing.
         shaken: of which plan that is: the "moves" that were planned, or members' "answers" to the card.
     """
+    result.problem.only_one_refit("a report")
     efforts = Efforts.of(result.plan)
     people = result.problem.people
     by = {} if result.problem.regresses else {people.target or "class": people.labels}
-    pools = {str(name): pooled(values) for name, values in {**by, **(groups or {})}.items()}
-    others = None if collateral is None else _collateral(collateral, pools)
+    pools = {str(name): pooled(values) for name, values in {**by, **groups}.items()}
+    others, answers = (None if found is None else _collateral(found, pools) for found in (collateral, answered))
+    answers = answers and {name: part for name, part in answers.items() if name in ANSWERED}
     caveats, details = _caveats(result, others, card)
     return {
         "format": FORMAT,
@@ -108,7 +111,7 @@ def facts_of(
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
         "collateral": others,
         "certificate": _certificate(result),
-        "card": card if card is None else {**card, "collateral": _answered(answered, pools)},
+        "card": card if card is None else {**card, "collateral": answers},
         "repeat": _repeat(origin),
     }
 
@@ -172,7 +175,7 @@ def _imputed(problem: Problem) -> dict[str, Any] | None:
 
 def _settings(model: Any) -> dict[str, Any]:
     """Return the model's settings that are numbers, words or truths; the scaler's tell whether it is refitted."""
-    inner = unscaled(model)
+    inner = model.unscaled
     found = {field.name: getattr(inner, field.name) for field in fields(inner)} if is_dataclass(inner) else {}
     plain_ones = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
     return plain_ones | ({"scaler_refitted": not model.frozen} if isinstance(model, Scaled) else {})
@@ -199,7 +202,7 @@ def _outcome(result: Result) -> dict[str, Any]:
     audit, problem = result.audit, result.problem
     found = {field.name: told(getattr(audit, field.name)) for field in fields(audit) if field.name != "queries"}
     queries = [told(asdict(one)) for one in audit.queries]
-    if isinstance(unscaled(problem.model), LinearSVM):  # a softmax of margins is no probability
+    if problem.model.margins:  # a softmax of margins is no probability
         queries = [one | {"probability_before": None, "probability": None} for one in queries]
     first = queries[0] if len(queries) == 1 else {}
     return found | {
@@ -269,7 +272,7 @@ def power_facts(power: Power, problem: Problem) -> dict[str, Any]:
 def _columns(efforts: Efforts) -> list[dict[str, Any]]:
     """Return what happens to columns; what few people's changes cost is not told."""
     rows = efforts.by_column()
-    hidden = [0 < row["movers"] < FEW for row in rows]
+    hidden = [0 < row["movers"] < FEW_PEOPLE for row in rows]
     if efforts.plan.problem.allowance.norm.p == 1 and sum(hidden) == 1 and len(rows) > 1:
         # Columns' efforts add up to everyone's: the one that is missing could be computed.
         hidden[min((row["movers"], place) for place, row in enumerate(rows) if not hidden[place])[1]] = True
@@ -295,7 +298,7 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
     """
     problem, name = found.result.problem, None if found.by_group is None else str(found.by_group.index.name)
     parts = {"bystanders": found.bystanders, "actors": found.actors, "everyone": found.everyone}
-    few = {key: 0 < some.people < FEW for key, some in parts.items()}
+    few = {key: 0 < some.people < FEW_PEOPLE for key, some in parts.items()}
     few["everyone"] = any(few.values())
     rows = {key: _unless_few(told(some._asdict()), few[key], "people") for key, some in parts.items()}
     groups = _groups(found, name, pools) if name is not None else dict.fromkeys(GROUPED)
@@ -310,7 +313,7 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
         "harm": harm_words(*both),
         "effects": effect_words(prediction_words(problem), *both),
         "limited_by": [f"--{each}" for each in limiting(*both, problem.regresses, worse)],
-        "limited": [f"--{each}" for each in KEPT if getattr(problem.keep, each, None) is not None],
+        "limited": list(_limits_asked(problem)),
         "kept": _limits_kept(found),
         **groups,
         "by_outcome": None if problem.regresses else _by_outcome(found, pools[problem.people.target or "class"]),
@@ -319,23 +322,18 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
         "own": told([found.own_before, found.own_after]),
         "falls": fall_words(found.score, found.own_before, found.own_after),
         "held_out_people": found.held_out_size,
-        "held_out": None if found.held_out_before is None else told([found.held_out_before, found.held_out_after]),
+        "held_out": told([found.held_out_before, found.held_out_after]) if found.held_out_size else None,
     }
 
 
 def _limits_kept(found: Collateral) -> dict[str, float]:
     """Return the limits on side effects that were asked for, by option, where the audit found none of them broken."""
-    keep, audit = found.result.problem.keep, found.result.audit
-    if keep is None or audit.violations:
-        return {}
-    limits = {f"--{each}": getattr(keep, each) for each in KEPT}
+    return {} if found.result.audit.violations else _limits_asked(found.result.problem)
+
+
+def _limits_asked(problem: Problem) -> dict[str, float]:
+    limits = {f"--{each}": getattr(problem.keep, each, None) for each in KEPT}
     return {name: limit for name, limit in limits.items() if limit is not None}
-
-
-def _answered(found: Collateral | None, pools: Mapping[str, PooledGroups]) -> dict[str, Any] | None:
-    """Return what becomes of people who do not ask where everyone answers the card; of few nothing is told."""
-    kept = ("actors", "bystanders", "by_outcome", "prediction", "harm", "effects")
-    return None if found is None else {name: part for name, part in _collateral(found, pools).items() if name in kept}
 
 
 def _by_outcome(found: Collateral, pool: PooledGroups) -> list[dict[str, Any]]:

@@ -179,19 +179,20 @@ class Rounding:
 
         Counts are `of` so many who may act, or of a group; averages over so many `people`, or over the group.
         """
-        if isinstance(value, Mapping):
-            own = _of_whom(value, of), min(_of_whom(value, people), people)
-            sizes = {key: value.get(OF_OTHERS.get(key)) or own[1] for key in value}
-            return {key: self.told(key, part, own[0], sizes[key]) for key, part in value.items()}
-        if name == "violations":  # which name people
-            return [BROKEN] if value else []
-        if isinstance(value, list | tuple):
-            return [self.told(name, part, of, people) for part in value]
-        if isinstance(value, str):
-            if name in NAMES:
+        match value:
+            case Mapping():
+                own = _of_whom(value, of), min(_of_whom(value, people), people)
+                sizes = {key: value.get(OF_OTHERS.get(key)) or own[1] for key in value}
+                return {key: self.told(key, part, own[0], sizes[key]) for key, part in value.items()}
+            case _ if name == "violations":  # which name people
+                return [BROKEN] if value else []
+            case list() | tuple():
+                return [self.told(name, part, of, people) for part in value]
+            case str() if name in NAMES:
                 return value
-            said = NUMBER.sub(lambda found: self._in_sentence(found, of), OBSERVED.sub("", value))
-            return said.replace(f"about {FIVES} member moves", f"about {FIVES} members move")
+            case str():
+                said = NUMBER.sub(lambda found: self._in_sentence(found, of), OBSERVED.sub("", value))
+                return said.replace(f"about {FIVES} member moves", f"about {FIVES} members move")
         return self._number(name, value, of, people) if _is_number(value) and name not in WHO else value
 
     def _number(self, name: str, value: float, of: int, people: int) -> float:
@@ -318,25 +319,22 @@ def _is_number(value: Any) -> bool:
 
 def _numbers(value: Any) -> Iterator[float]:
     """Yield the numbers of what is known, those in texts too."""
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from () if name in CHANCE else (*_numbers(name), *_numbers(part))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _numbers(part)
-    elif isinstance(value, str):
-        yield from (float(found.replace(",", "")) for found in re.findall(DIGITS, value))
-    elif _is_number(value):
-        yield float(value)
+    match value:
+        case Mapping():
+            yield from (each for name in value if name not in CHANCE for each in _numbers([name, value[name]]))
+        case list() | tuple():
+            yield from (each for part in value for each in _numbers(part))
+        case str():
+            yield from (float(found.replace(",", "")) for found in re.findall(DIGITS, value))
+        case _ if _is_number(value):
+            yield float(value)
 
 
 def _under(value: Any, name: str) -> Iterator[Any]:
     """Yield what stands under a name, wherever that is."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            if key == name:
-                yield part
-            yield from _under(part, name)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _under(part, name)
+    match value:
+        case Mapping():
+            yield from (value[key] for key in value if key == name)
+            yield from _under(list(value.values()), name)
+        case list() | tuple():
+            yield from (each for part in value for each in _under(part, name))

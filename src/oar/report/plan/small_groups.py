@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.plans.explain.effort import FEW, unique_words
+from oar.plans.explain.effort import unique_words
+from oar.tolerances import FEW_PEOPLE
 
 if TYPE_CHECKING:
     import pandas
 
 MOST = 30  # rows of a table
-SMALL, OTHERS, LEFT_OUT = f"groups of fewer than {FEW} people", "all others", "left out"
+SMALL, OTHERS, LEFT_OUT = f"groups of fewer than {FEW_PEOPLE} people", "all others", "left out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +48,24 @@ def pooled(groups: Any) -> PooledGroups:
         return groups
     words, codes = unique_words(groups)
     sizes = np.bincount(codes, minlength=len(words))
-    large = [code for code in np.argsort(-sizes, kind="stable") if sizes[code] >= FEW]
-    few = int(sizes[sizes < FEW].sum())
-    room = MOST - (few >= FEW)
+    large = [code for code in np.argsort(-sizes, kind="stable") if sizes[code] >= FEW_PEOPLE]
+    few = int(sizes[sizes < FEW_PEOPLE].sum())
+    room = MOST - (few >= FEW_PEOPLE)
     shown, rest = (large, []) if len(large) <= room else (large[: room - 1], large[room - 1 :])
     if getattr(getattr(groups, "dtype", None), "ordered", False):
         shown = sorted(shown)
     taken = {words[code] for code in shown}
     small, others = _unlike(taken, SMALL), _unlike(taken, OTHERS)
-    hidden = small if few >= FEW else _unlike(taken, LEFT_OUT)
+    hidden = small if few >= FEW_PEOPLE else _unlike(taken, LEFT_OUT)
     names = np.full(len(words), hidden, dtype=object)
     names[rest] = others
     names[shown] = [words[code] for code in shown]
-    order = [*names[shown], *([others] if rest else []), *([small] if few >= FEW else [])]
-    note = "" if few >= FEW or not few else f"Groups of fewer than {FEW} people, fewer than {FEW} in all, are left out."
+    order = [*names[shown], *([others] if rest else []), *([small] if few >= FEW_PEOPLE else [])]
+    note = (
+        ""
+        if few >= FEW_PEOPLE or not few
+        else f"Groups of fewer than {FEW_PEOPLE} people, fewer than {FEW_PEOPLE} in all, are left out."
+    )
     named: dict[str, Any] = {"index": groups.index, "name": groups.name} if isinstance(groups, pandas.Series) else {}
     return PooledGroups(pandas.Series(names[codes], **named), tuple(map(str, order)), note)
 
@@ -83,8 +88,8 @@ def withheld(counts: Sequence[int], total: int) -> list[bool]:
     >>> withheld([20, 3, 2, 9], 34)
     [False, True, True, False]
     """
-    hidden = [0 < count < FEW for count in counts]
-    while 0 < total - sum(count for count, hide in zip(counts, hidden, strict=True) if not hide) < FEW:
+    hidden = [0 < count < FEW_PEOPLE for count in counts]
+    while 0 < total - sum(count for count, hide in zip(counts, hidden, strict=True) if not hide) < FEW_PEOPLE:
         candidates = [(count, place) for place, count in enumerate(counts) if count and not hidden[place]]
         if not candidates:
             break

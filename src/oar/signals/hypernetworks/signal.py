@@ -20,9 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.errors import NumericsError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import NumericsError
 from oar.models.training import Array, Training
-from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_positive
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_given, check_positive
 from oar.signals.hypernetworks.group_means import Groups, group_codes, target_codes
 from oar.signals.hypernetworks.response_map import fit_response_map
 
@@ -53,7 +54,7 @@ class Hypernetwork(Signal):
         radius: r, in the units of the features; None takes a tenth of L/‖∇_x† L‖.
         hidden: random tanh units beside the affine part; 0 is affine. Give it pairs and a wide radius to learn from.
         tolerance: of the samples' refits.
-        seed: of the directions and the hidden units.
+        seed: the seed of the directions and the hidden units.
     """
 
     groups: Any = None
@@ -67,10 +68,8 @@ class Hypernetwork(Signal):
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        if self.pairs is not None:
-            check_count("pairs", self.pairs)
-        if self.radius is not None:
-            check_positive("radius", self.radius)
+        check_given(check_count, "pairs", self.pairs)
+        check_given(check_positive, "radius", self.radius)
         check_count("hidden", self.hidden, least=0)
         check_positive("tolerance", self.tolerance)
         check_count("seed", self.seed, least=0)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models import TestTimeBatchNorm
-from oar.models.batch_norm.halves import Sides, sides_of
+from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest

@@ -1,4 +1,4 @@
-"""How far a batch can push the query at one normalised unit: the exact extremes, in O(n log n).
+"""The extremes to which a batch can push the query at one normalised unit, exactly, in O(n log n).
 
 Member i may be anywhere in [l_i, h_i], the query is at a. With W the total weight, the query's own included where it is
 counted, and m the momentum, the query's normalised value is

@@ -1,1 +1,1 @@
-"""Planning for models that are only trained and asked."""
+"""Solvers for black boxes, which can only be trained and asked for predictions."""

@@ -20,33 +20,102 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_seed, choose, is_number, with_near_names
+from oar.errors import DataError, OptionError
+from oar.estimators.black_box import Calls
 from oar.models.linear.losses import Linear
 from oar.models.score import LinearScore
-from oar.models.wrap.scaled import unscaled
+from oar.plans import Plan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
-from oar.solvers.black_box.settings import DirectSearch
-from oar.solvers.black_box.surrogate.planning import Outlook
-from oar.solvers.black_box.surrogate.signals import Answers, ProxySignal
-from oar.solvers.black_box.trials import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
+from oar.progress import OnStep, silent
+from oar.retraining.black_box import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
+from oar.signals.base import check_count
+from oar.solvers.black_box.answers import Answers, ProxySignal
+from oar.solvers.black_box.surrogate import Outlook, Surrogate
+from oar.solvers.settings import Usual
 
 Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
 FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen
+POLICIES = ("auto", "classes", "signal")
 NAMES = {"signal": "answers to the surrogates' signals", "classes": "shifts of the classes"}
 LITTLE = 1e-12  # a loss so low cannot be lowered further
 ENTRIES = 12  # of a linear surrogate's signal, up to which each is searched over
 
 
+@with_near_names
+@dataclass(frozen=True)
+class DirectSearch:
+    """Zeroth-order search by true trainings over a policy of few parameters, with `cma`, from the surrogates' plan.
+
+    No moves and the surrogates' plan are tried first, so the result is never worse than either in the trainings of the
+    search. Where training is random, all candidates of one generation share a seed, each generation has its own, and
+    finalists are compared over several fresh seeds.
+
+    Args:
+        refits: the largest number of trainings of the black box for planning; those of audits are additional. 20 with
+            effort="quick", 240 with "thorough".
+        policy: what is searched over: "classes", a shift for each class that is added to the start's moves and brought
+            back into everyone's own limits (for values: one for all, and one that grows with the value); "signal",
+            the weights with which the surrogates' signals are added up, which members answer within their limits, and
+            of a small linear surrogate the signal's own entries. "auto" is "signal", and "classes" if half of the
+            trainings have found nothing better, or where there are no surrogates.
+        start: "surrogate", a `Surrogate(…)`, or "nothing" (no moves).
+        time_limit: seconds; no training is begun that would end later if it took as long as the longest so far.
+        seed: of the search.
+    """
+
+    refits: int = Usual(60)
+    policy: str = "auto"
+    start: Any = "surrogate"
+    time_limit: float = np.inf
+    seed: int = 0
+
+    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
+
+        def __init__(
+            self,
+            refits: int = 60,
+            policy: str = "auto",
+            start: str | Surrogate = "surrogate",
+            time_limit: float = np.inf,
+            seed: int = 0,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        check_count("refits", self.refits)
+        choose("policy", self.policy, POLICIES)
+        if not isinstance(self.start, Surrogate):
+            if not isinstance(self.start, str):
+                raise OptionError(
+                    f"start: must be 'surrogate', 'nothing' or an oar.solvers.Surrogate(…), got {self.start!r}."
+                )
+            choose("start", self.start, ("surrogate", "nothing"))
+        if self.policy == "signal" and self.start == "nothing":
+            raise OptionError("start: signals are those of surrogates, so policy='signal' cannot start from 'nothing'.")
+        limit = self.time_limit
+        if not is_number(limit) or not limit >= 0:
+            raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {limit!r}.")
+        check_seed(self.seed)
+
+    @property
+    def surrogate(self) -> Surrogate | None:
+        """What it starts from; None where that is nothing."""
+        if isinstance(self.start, Surrogate):
+            return self.start
+        return Surrogate(seed=self.seed) if self.start == "surrogate" else None
+
+
 @dataclass(frozen=True, eq=False)
 class DirectSearchResult:
-    """Where a search ended: what everyone does, its (mean) loss, steps, and why it ended.
+    """The end of a search: everyone's contribution, its (mean) loss, steps, and why it ended.
 
     Attributes:
         candidate: the best that was seen.
@@ -69,20 +138,20 @@ def search(
     problem: Problem,
     settings: DirectSearch,
     trials: Trials,
-    outlook: Outlook | None,
+    outlook: Outlook,
     first: Candidate | None = None,
     query: bool = False,
-    on_step: OnStep | None = None,
+    on_step: OnStep = silent,
 ) -> DirectSearchResult:
     """Search from staying put and from what surrogates plan.
 
     Labels and weights are those of `first`, where there are any; it is the start then.
     """
-    planned = None if outlook is None else outlook.candidate
-    starts = [one for one in (first, planned) if one is not None]
+    planned = [outlook.candidate] if outlook.planned else []
+    starts = planned if first is None else [first, *planned]
     begun = [trials.stay, *starts]
     start = (starts or begun)[0]
-    answers = Answers(problem, start.targets)
+    answers = Answers.of(problem, start.targets)
     searching = _Searching(trials, begun, on_step)
     name = "what everyone does"
     try:
@@ -126,7 +195,7 @@ class _Points:
 class _Searching:
     """One run: what was seen, and what comes into the final comparison."""
 
-    def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep | None) -> None:
+    def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep) -> None:
         self._trials, self._begun, self._on_step = trials, begun, on_step
         self._seen: list[tuple[float, Candidate]] = []
         self._first: list[tuple[float, Candidate]] = []  # with the first seed
@@ -165,8 +234,7 @@ class _Searching:
             self._recent.append(tried[int(np.argmin(losses))])
             middle = tell(guides)
             self._middle = [policy.candidate(middle)]
-            if self._on_step is not None:
-                self._on_step(self.steps, float(min(losses)), np.inf)
+            self._on_step(self.steps, float(min(losses)), np.inf)
 
     def best(self, random: bool) -> tuple[Candidate, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
@@ -211,7 +279,7 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
 
 
 class Policy(Protocol):
-    """What is searched over."""
+    """The policy: the parameters of the search."""
 
     start: Array
     """Where the search begins."""
@@ -224,7 +292,7 @@ class Policy(Protocol):
 class ClassShifts:
     """A shift for each class, added to the moves that the search starts from."""
 
-    def __init__(self, answers: Answers, outlook: Outlook | None) -> None:
+    def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, problem = answers, answers.problem
         size, width = len(answers.features), answers.width
         if problem.regresses:
@@ -235,13 +303,12 @@ class ClassShifts:
             self._basis = answers.labels
         self.start = np.zeros(self._basis.shape[1] * width)
         self._base = np.zeros((size, width))
-        if answers.measured is None:
+        if not answers.on_table:
             self._scale = float(answers.budgets.max(initial=0.0)) / np.sqrt(width)
-            if outlook is not None:
-                self._base = outlook.moves
+            self._base = outlook.moves
         else:
             self._scale = 1.0
-            if outlook is not None and outlook.moved:
+            if outlook.moved:
                 slopes = answers.in_cost(answers.scored(outlook.moved, outlook.moves)[1])
                 self._base = slopes / (np.abs(slopes).mean() or 1.0)
 
@@ -249,7 +316,7 @@ class ClassShifts:
         """Return everyone's move."""
         shifts = self._basis @ point.reshape(self._basis.shape[1], -1)
         aims, answers = self._base + self._scale * shifts, self._answers
-        if answers.measured is None:
+        if not answers.on_table:
             return answers.problem.allowance.norm.project(aims, answers.budgets)
         return answers.respond(aims)
 
@@ -282,18 +349,23 @@ class SignalAnswers:
 
 def _entries(signal: ProxySignal) -> list[ProxySignal] | None:
     """Return a linear surrogate's score for each entry of v alone: s is linear in v; None for other models."""
-    model = unscaled(signal.model)
+    model = signal.model.unscaled
     if not isinstance(model, Linear) or not isinstance(signal.score, LinearScore):
         return None
     return [ProxySignal(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
 
 
-def policies(kind: str, answers: Answers, outlook: Outlook | None) -> Iterator[tuple[str, Policy]]:
+def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, Policy]]:
     """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
-    if kind in ("auto", "signal") and outlook is not None and outlook.moved:
+    if kind in ("auto", "signal") and outlook.moved:
         answered = SignalAnswers(answers, outlook)
         if answered.start.size:
             yield "signal", answered
             if kind == "signal":
                 return
     yield "classes", ClassShifts(answers, outlook)
+
+
+def unproved(plan: Plan, solver: str, loss: float, calls: Calls, **said: Any) -> Proposal:
+    """Return what was found by trainings and questions alone, which prove nothing."""
+    return Proposal(plan, solver, loss, np.inf, exact=False, passes=calls.fits, calls=calls, **said)

@@ -24,12 +24,11 @@ from oar.errors import NumericsError, OptionError
 from oar.goals import ClassWish
 from oar.problem import Problem
 from oar.progress import OnStep
+from oar.retraining.black_box import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
 from oar.retraining.contribution import Contribution
-from oar.solvers.black_box.direct_search import FRESH, DirectSearchResult, search
-from oar.solvers.black_box.settings import DirectSearch
-from oar.solvers.black_box.surrogate.planning import Outlook
-from oar.solvers.black_box.surrogate.signals import ProxySignal, signals_at
-from oar.solvers.black_box.trials import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
+from oar.solvers.black_box.answers import ProxySignal, signals_at
+from oar.solvers.black_box.direct_search import FRESH, DirectSearch, DirectSearchResult, search
+from oar.solvers.black_box.surrogate import Outlook
 from oar.solvers.discrete.greedy import Effort, LeverSearch
 from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, applied, changes_of, first_order, shortlist
 
@@ -47,7 +46,7 @@ class TrueGround(Ground):
         best: the changes with the least loss that was seen, and that loss.
     """
 
-    def __init__(self, trials: Trials, outlook: Outlook | None, moves: Array, seeds: int, most: int) -> None:
+    def __init__(self, trials: Trials, outlook: Outlook, moves: Array, seeds: int, most: int) -> None:
         """Begin to count; `most` trainings may be begun here."""
         super().__init__(trials, trials.before.with_moves(moves))
         self._trials, self._outlook, self._moves, self._seeds = trials, outlook, moves, seeds
@@ -101,7 +100,7 @@ class TrueGround(Ground):
 
     def _signals(self, changes: Changes, here: Contribution) -> tuple[ProxySignal, ...]:
         outlook = self._outlook
-        if outlook is None or outlook.asked is None:
+        if outlook.asked is None:
             return ()
         if not changes and not self._moves.any():
             return outlook.still
@@ -114,12 +113,12 @@ class TrueGround(Ground):
 
 
 def search_levers(
-    problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook | None, on_step: OnStep | None
+    problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook, on_step: OnStep
 ) -> DirectSearchResult:
     """Choose labels and leavers, and moves where members may move."""
     _refuse(problem)
     stay = trials.stay
-    start = stay if outlook is None else outlook.candidate
+    start = outlook.candidate if outlook.planned else stay
     try:
         random = trials.is_random()
     except NoTrainingsLeft as why:
@@ -157,7 +156,7 @@ def _refuse(problem: Problem) -> None:
         raise OptionError("query: members who move with their data can be asked about only where moves are all.")
 
 
-def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep | None) -> None:
+def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep) -> None:
     """Search from the better of what surrogates planned and no changes, until trainings run short."""
     levers = problem.levers
     assert levers is not None
@@ -210,7 +209,7 @@ def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None =
 
 
 def _exchange_blocks(
-    ground: TrueGround, open_: OpenChanges, changes: Changes, rankings: list[Array], on_step: OnStep | None
+    ground: TrueGround, open_: OpenChanges, changes: Changes, rankings: list[Array], on_step: OnStep
 ) -> None:
     """Give up some changes at once for as many that rank next, while trainings last; smaller blocks when none helps.
 
@@ -227,8 +226,7 @@ def _exchange_blocks(
             trial = _best(others, open_, len(block), rest)
             if ground.loss(trial) < loss:
                 changes = trial
-                if on_step is not None:
-                    on_step(len(changes), ground.loss(changes), np.inf)
+                on_step(len(changes), ground.loss(changes), np.inf)
                 break
         else:
             size //= 2

@@ -17,13 +17,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.estimators.black_box.box import Box
+from oar.estimators.black_box import Box
 from oar.goals import ClassWish
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance, loss_of
-from oar.solvers.black_box.direct_search import asked_of_cma
-from oar.solvers.black_box.trials import unproved
+from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance
+from oar.solvers.black_box.direct_search import asked_of_cma, unproved
 from oar.solvers.discrete.integer_moves import Lattice
 
 Array = NDArray[np.float64]
@@ -49,7 +48,7 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     rng = np.random.default_rng(seed)
     search = _plain if problem.limits is None else _whole
     move, loss, steps = search(problem, asking, losses, rng, seed)
-    if boxes[0].says(problem.query_features[None]).codes is not None:
+    if boxes[0].says(problem.query_features[None]).labels_alone:
         both = [np.zeros_like(move), move]
         stay, loss = (
             float(np.mean([asking.answers(box, (problem.query_features + one)[None])[0][0] for box in boxes]))
@@ -67,11 +66,9 @@ def _losses(asking: BlackBoxTraining, box: Box, moves: Array, alone: bool) -> Ar
     problem = asking.problem
     points = problem.query_features + moves
     said = box.says(points)
-    if said.codes is not None:
-        return _by_labels(asking, box, points, said.codes, alone)
-    outputs = said.values if said.logits is None else said.logits
-    assert outputs is not None
-    return np.array([loss_of(problem.wishes[0], row) for row in outputs])
+    if said.labels_alone:
+        return _by_labels(asking, box, points, said.outputs, alone)
+    return np.array([problem.wishes[0].loss(row) for row in said.outputs])
 
 
 def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
@@ -94,9 +91,7 @@ def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray
         return losses
     asked = (points[without, None] + few.places).reshape(-1, points.shape[1])
     if len(asked):
-        said = box.says(asked).codes
-        assert said is not None
-        reached = np.isin(said, wish.codes).reshape(without.size, -1)
+        reached = np.isin(box.says(asked).outputs, wish.codes).reshape(without.size, -1)
         near = np.where(reached, few.lengths, np.inf).min(axis=1)
         losses[without] = np.minimum(losses[without], near)
     return losses

@@ -1,4 +1,4 @@
-"""Planning for models that can only be trained and asked: exactly where that is known, by surrogates, and by search.
+"""Plans for black boxes: exactly where that is possible, by surrogates, and by search.
 
 With solver="auto" exact solutions come first (of one decision tree, and of nearest neighbours), and a search where
 there are none.
@@ -15,28 +15,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.estimators.black_box.box import BlackBox
-from oar.estimators.black_box.calls import Calls
+from oar.estimators.black_box import BlackBox, Calls
 from oar.people.wording import counted
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
-from oar.retraining.black_box import neighbours_of
+from oar.progress import OnStep, silent
+from oar.retraining.black_box import Candidate, Trials, neighbours_of
 from oar.retraining.contribution import Contribution
 from oar.solvers.black_box import own_move
-from oar.solvers.black_box.direct_search import search
+from oar.solvers.black_box.direct_search import DirectSearch, search, unproved
 from oar.solvers.black_box.exact import neighbours, neighbours_collective, tree
 from oar.solvers.black_box.levers import search_levers
-from oar.solvers.black_box.settings import DirectSearch, Surrogate
-from oar.solvers.black_box.surrogate.planning import Propose, outlook
-from oar.solvers.black_box.trials import Candidate, Trials, unproved
+from oar.solvers.black_box.surrogate import Outlook, Surrogate, outlook
+from oar.solvers.registry import BALLS, Solver, Task
 from oar.solvers.settings import Exact, as_solver
 
 
+class OfBlackBox(Solver):
+    """Plans for models that can only be trained and asked."""
+
+    requires, serves = frozenset({"black box"}), BALLS
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Pass on what was asked: "auto" searches where nothing is known exactly."""
+        solver = "auto" if task.is_auto else settings
+        if task.verb == "individual":
+            return propose_query(task.problem, solver)
+        joint = task.verb == "joint"
+        return propose_members(task.problem, solver, task.signal, task.on_step, query=joint)
+
+
+class SearchOfBlackBox(OfBlackBox):
+    """Direct search by true trainings; asked for "auto", the optimum where it is known."""
+
+    name, settings, verbs = "direct-search", DirectSearch, ("individual", "collective", "joint")
+
+
+class ExactOfBlackBox(OfBlackBox):
+    """The optimum for single trees and nearest neighbours."""
+
+    name, settings, verbs, auto = "exact", Exact, ("individual", "collective"), False
+
+
+class SurrogateOfBlackBox(OfBlackBox):
+    """A plan for models that stand in for the black box."""
+
+    name, settings, verbs, auto = "surrogate", Surrogate, ("collective", "joint"), False
+
+
 def propose_members(
-    problem: Problem, solver: Any, signal: Any, propose: Propose, on_step: OnStep | None = None, query: bool = False
+    problem: Problem, solver: Any, signal: Any, on_step: OnStep = silent, query: bool = False
 ) -> Proposal:
-    """Members move, are relabelled or leave, and the query moves too if `query`; `propose` plans for surrogates."""
+    """Members move, are relabelled or leave, and the query moves too if `query`."""
     if signal != "auto":
         raise OptionError(
             f"signal: {problem.model.name} can only be trained and asked, so that there is none; leave it out, got "
@@ -56,8 +86,8 @@ def propose_members(
         if found is not None:
             return found
     if isinstance(settings, Surrogate):
-        return _by_surrogates(problem, settings, propose, query)
-    return _by_search(problem, settings, propose, query, on_step, began)
+        return _by_surrogates(problem, settings, query)
+    return _by_search(problem, settings, query, on_step, began)
 
 
 def propose_query(problem: Problem, solver: Any) -> Proposal:
@@ -92,9 +122,9 @@ def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposa
     return None if found is None else replace(found, calls=_calls(problem).since(before))
 
 
-def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, query: bool) -> Proposal:
+def _by_surrogates(problem: Problem, settings: Surrogate, query: bool) -> Proposal:
     trials = Trials(problem, 1)  # to distil, if that is asked for
-    seen = outlook(problem, settings, trials, propose, query)
+    seen = outlook(problem, settings, trials, query)
     kept = " Whether it leaves others alone is for the audit to say." if problem.keep is not None else ""
     return unproved(
         _plan(seen.problem, seen.candidate),
@@ -110,13 +140,11 @@ def _by_surrogates(problem: Problem, settings: Surrogate, propose: Propose, quer
     )
 
 
-def _by_search(
-    problem: Problem, settings: DirectSearch, propose: Propose, query: bool, on_step: OnStep | None, began: Calls
-) -> Proposal:
+def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: OnStep, began: Calls) -> Proposal:
     trials = Trials(problem, settings.refits, time.monotonic() + settings.time_limit, began)
-    seen = None
+    seen = Outlook.empty(problem)
     if settings.surrogate is not None:
-        seen = outlook(problem, settings.surrogate, trials, propose, query)
+        seen = outlook(problem, settings.surrogate, trials, query)
         problem = trials.problem = seen.problem
     elif problem.best is not None:
         raise OptionError("start: surrogates choose the most useful members, so oar.Best needs them; leave it out.")
@@ -134,7 +162,7 @@ def _by_search(
         finished=not found.ended,
         steps=found.steps,
         ended=found.ended,
-        note=how if seen is None else f"{how} {seen.note}",
+        note=f"{how} {seen.note}".rstrip(),
         promised=False,
         estimated=found.random,
     )

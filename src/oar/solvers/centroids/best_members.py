@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.problem import Problem
-from oar.solvers.centroids.reach import Reach
+from oar.solvers.centroids.exact import Reach
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -29,7 +29,7 @@ def ranked_members(problem: Problem) -> tuple[list[Rows], list[Array]]:
     people = problem.people
     codes = people.codes(0, people.size)
     radii = problem.allowance.everyones(people.size)
-    contributions = radii if people.weights is None else radii * people.weights
+    contributions = radii * people.row_weights
     class_weights = people.class_sums(None)
     ranked, prefix = [], []
     for code in range(len(people.classes)):

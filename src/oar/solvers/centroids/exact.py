@@ -1,16 +1,311 @@
-"""The exact global optimum for nearest centroid: one pass for the means, then O(k·d)."""
+"""The exact global optimum for nearest centroid: one pass for the means, then O(k·d).
+
+The centroid of class c can reach exactly the p-ball around μ_c of radius
+
+    r_c = (1/W_c) Σ_{i∈c, participating} w_i ε_i,
+
+because a weighted average of p-balls is a p-ball whose radius is the average of the radii. The goal loss
+rises with the goal's distance d_g and falls with every other d_c, and each class moves only its own
+centroid, so the classes decouple: the goal's centroid comes as near as it can, all others go as far as
+they can. Everything here is O(k·d), and vectorised over radii.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from oar.actions.sets.norms import euclidean
-from oar.models.centroid.nearest_centroid import goal_loss
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.actions.sets.norms import Norm, euclidean
+from oar.errors import DataError, OptionError
+from oar.estimators import BlackBox
+from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.solvers.centroids.reach import Array, Reach, reach_of, smallest_scale, smallest_scale_for, unrounded
 from oar.solvers.query.shortest_move import multipliers_against, shortest_move_into
+from oar.solvers.registry import Solver, Task
+from oar.solvers.settings import Exact
+
+Array = NDArray[np.float64]
+CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """The whole of a nearest-centroid problem, after one pass over the data.
+
+    Attributes:
+        offsets: (k, d), μ_c − x†.
+        goal: the goal's class code.
+        unit: (k,), the radius of each class for one unit of scale.
+        scale: the budget where all share one (then `unit` is the share that takes part, by weight);
+            1 where budgets differ (then `unit` is the mean budget).
+        norm: the norm of the moves.
+        ties: (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel.
+        members: whether members may move. query: whether the query may.
+        query_budget: how far the query may move; 0 where it may not.
+    """
+
+    offsets: Array
+    goal: int
+    unit: Array
+    scale: float
+    norm: Norm
+    ties: Array
+    members: bool = True
+    query: bool = False
+    query_budget: float = 0.0
+
+    @property
+    def radii(self) -> Array:
+        """The radius of each class at the given budget."""
+        return self.unit * self.scale
+
+    @property
+    def others(self) -> list[int]:
+        """The codes of all classes but the goal."""
+        return [code for code in range(len(self.offsets)) if code != self.goal]
+
+    def distances(self, radii: Array) -> Array:
+        """Return the best distances (..., k) for radii (..., k): least for the goal, greatest for the others."""
+        best = self.norm.farthest_distance(self.offsets, radii)
+        best[..., self.goal] = self.norm.nearest_distance(self.offsets[self.goal], radii[..., self.goal])
+        return best
+
+    def loss(self, radii: Array) -> Array:
+        """Return the least goal loss (...) that any moves can reach within radii (..., k)."""
+        return goal_loss(self.distances(radii), self.goal)
+
+    def lead(self, radii: Array) -> Array:
+        """Return min_{c≠g} d_c − tie_c − d_g (...) at the best moves: the goal is reached where this is above 0."""
+        return margin(self.distances(radii) - self.ties, self.goal)
+
+    def directions(self) -> Array:
+        """Return the optimal unit moves (k, d): class c's members move by their own budget times row c."""
+        directions = self.norm.farthest(self.offsets, np.ones(len(self.offsets)))
+        radius = self.radii[self.goal]
+        if radius > 0:
+            # Project the query onto the goal's ball, seen from the ball's centre, in units of its radius.
+            directions[self.goal] = self.norm.project(-self.offsets[self.goal], radius) / radius
+        directions[self.radii == 0] = 0.0  # Nobody in the class can move.
+        directions /= np.maximum(self.norm.length(directions), 1.0)[:, None]  # no longer than 1, whatever the rounding
+        return directions + 0.0  # Turns −0 into 0.
+
+    def gradients(self, offsets: Array) -> Array:
+        """Return ∂loss/∂μ_c (k, d) where the centroids lie at `offsets` from the query."""
+        return self.loss_and_gradients(offsets)[1]
+
+    def loss_and_gradients(self, offsets: Array, blur: float = 0.0) -> tuple[float, Array]:
+        """Return the loss, and ∂loss/∂μ_c (k, d), where the centroids lie at `offsets` from the query.
+
+        With t_c = d_g − d_c and q_c = e^{t_c}/(1 + Σ e^t): ∂L/∂μ_g = (Σ q_c) a_g/d_g and ∂L/∂μ_c = −q_c a_c/d_c.
+        At distance 0 the norm has no gradient; 0 ("stay") is taken. With `blur` the goal's distance is rounded off
+        to √(d_g² + blur²) − blur, which has one everywhere.
+        """
+        straight = euclidean(offsets)
+        distances, lengths = straight.copy(), np.where(straight > 0, straight, 1.0)
+        if blur:
+            lengths[self.goal] = np.hypot(straight[self.goal], blur)
+            distances[self.goal] = lengths[self.goal] - blur
+        loss = float(goal_loss(distances, self.goal))
+        pulls = -np.exp(distances[self.goal] - distances - loss)
+        pulls[self.goal] = 0.0
+        pulls[self.goal] = -pulls.sum()
+        return loss, pulls[:, None] * offsets / lengths[:, None]
+
+    def after(self, directions: Array, query_move: Array) -> Array:
+        """Return the offsets (k, d) once the members have moved along `directions` and the query by its move."""
+        return self.offsets + self.radii[:, None] * directions - query_move
+
+    def gap(self, directions: Array, query_move: Array) -> float:
+        """Return the Frank–Wolfe gap: Σ_c r_c (‖G_c‖_q + ⟨G_c, s_c⟩) + ε‖h‖_q + ⟨h, δ⟩ ≥ 0, with h = −Σ G_c.
+
+        The first sum is Σ_i max_{‖δ‖≤ε_i} ⟨−∂L/∂δ_i, δ − δ_i⟩, since ∂L/∂δ_i = (w_i/W_c) G_c for every i in c.
+        The query's move by δ moves every offset by −δ, so the loss's gradient in it is h.
+        Where query and goal's centroid touch, the gap is the least over some subgradients. A rival's centroid that lies
+        on the query has no gradient, but every way leads away from it, at a rate of q_c: that is added.
+        """
+        offsets = self.after(directions, query_move)
+        gradients, dual = self.gradients(offsets), self.norm.dual
+        touching = euclidean(offsets[self.goal]) <= CONTACT * (self.radii[self.goal] + self.query_budget)
+        slopes = [gradients[self.goal]]
+        if touching:
+            slopes = self._contact_slopes(gradients, directions[self.goal], query_move)
+        others = np.delete(np.arange(len(gradients)), self.goal)
+        members = self.radii[others] * (
+            dual.length(gradients[others]) + np.einsum("cd,cd->c", gradients[others], directions[others])
+        )
+        pull, radius = gradients[others].sum(axis=0), self.radii[self.goal]
+        least = np.inf
+        for slope in slopes:
+            own = -(pull + slope)
+            goal_members = radius * (dual.length(slope) + slope @ directions[self.goal])
+            query = self.query_budget * dual.length(own) + own @ query_move
+            least = min(least, max(float(goal_members), 0.0) + max(float(query), 0.0))
+        return float(np.maximum(members, 0.0).sum()) + least + self._stuck(offsets)
+
+    def _stuck(self, offsets: Array) -> float:
+        """Return what rivals who stand on the query (and have no gradient there) could still gain, to first order."""
+        distances = euclidean(offsets)
+        on_query = (distances == 0) & (self.radii > 0)
+        on_query[self.goal] = False
+        if not on_query.any():
+            return 0.0
+        rates = np.exp(distances[self.goal] - distances - goal_loss(distances, self.goal))
+        longest = self.norm.farthest_distance(np.zeros_like(offsets), self.radii)
+        return float((rates * longest)[on_query].sum())
+
+    def _contact_slopes(self, gradients: Array, direction: Array, query_move: Array) -> list[Array]:
+        """Return subgradients in μ_g where query and goal's centroid touch; the gap may use any of them.
+
+        There ‖x† − μ_g‖ has the subgradients v with ‖v‖ ≤ 1, so Q v is admissible for G_g, Q = Σ q_c. With
+        V = −Σ_{c≠g} G_c (never longer than Q) the loss is stationary if V splits into a part that holds the
+        query at its limit and a part that holds the goal's members at theirs: tried are none, all, and the
+        least-squares split along the two moves.
+        """
+        from scipy.optimize import nnls
+
+        total = gradients[self.goal] - gradients.sum(axis=0)
+        weights, _ = nnls(-np.stack([query_move, direction], axis=1), total)
+        split = -weights[1] * direction
+        longest = np.delete(euclidean(gradients), self.goal).sum()  # Q, since ‖G_c‖ = q_c
+        return [np.zeros_like(total), total] + ([split] if euclidean(split) <= longest else [])
+
+    @property
+    def relaxed(self) -> Array:
+        """Radii (k,) that allow at least what members and query can do together.
+
+        The query's move shifts all offsets by one common vector; letting every class choose its own such
+        vector is a relaxation, so the loss at these radii is a proved lower bound. It is tight where only
+        members move.
+        """
+        return self.radii + self.query_budget
+
+
+def unrounded(bound: float, loss: float) -> float:
+    """Return a lower bound on a loss that was found, less what is rounding: a larger excess is an error, and stays."""
+    return loss if loss < bound <= loss + 1e-9 * (1 + abs(loss)) else bound
+
+
+def margin(distances: Array, goal: int) -> Array:
+    """Return min_{c≠g} d_c − d_g over the last axis."""
+    return loss_and_margin(distances, goal)[1]
+
+
+def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Reach:
+    """Summarise a problem in which members, query, or both may move: one pass over the data."""
+    problem.only_moves("this question")
+    problem.only_one_refit("this question")
+    problem.only_balls("this question")
+    if isinstance(problem.model, BlackBox) or not problem.model.plain_means:
+        raise OptionError(
+            f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
+            "try budgets or participants with oar.collective."
+        )
+    query_budget = problem.query_budget if query else 0.0
+    centroids = problem.model.fit(problem.people)
+    unit = unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions))
+    return Reach(
+        offsets=centroids.positions - problem.query_features,
+        goal=problem.goal,
+        unit=unit,
+        scale=float(problem.allowance.budget) if problem.allowance.single else 1.0,
+        norm=problem.allowance.norm,
+        ties=rival_ties(centroids, problem.query_features, problem.goal),
+        members=members,
+        query=query,
+        query_budget=query_budget,
+    )
+
+
+def unit_radii(problem: Problem, centroids: Centroids) -> Array:
+    """Return each class's radius (k,) for one unit of scale; reads labels and weights where limits differ."""
+    allowance, people = problem.allowance, problem.people
+    if allowance.same_for_everyone:
+        return np.ones(len(people.classes))
+    if allowance.single:
+        radii = np.ones(people.size) if allowance.mask is None else allowance.mask.astype(np.float64)
+    else:
+        radii = allowance.everyones(people.size)
+    with np.errstate(over="ignore"):
+        units = people.class_sums(radii) / centroids.class_weights
+    if not np.isfinite(units).all():
+        raise DataError("budget: so large that sums of weights times budgets overflow; use smaller units.")
+    return units
+
+
+def smallest_scale(reach: Reach) -> tuple[float, int | None]:
+    """Return the infimum of the scales at which the goal is reached, and the class that stands in the way.
+
+    The goal is reached when it beats every other class, and each duel's margin rises with the scale, so
+    the answer is the largest of the duels' roots. The scale is inf where some duel can never be won: the
+    other class cannot move (u_c = 0) and its distance is no more than the least that the goal's distance
+    can become (0 where the goal's class can move, its present one where it cannot).
+    """
+    distances = euclidean(reach.offsets)
+    goal_now = float(distances[reach.goal])
+    goal_least = 0.0 if reach.unit[reach.goal] > 0 else goal_now
+    worst, blocker = 0.0, None
+    for code in reach.others:
+        distance = float(distances[code])
+        if reach.unit[code] == 0 and distance <= goal_least + reach.ties[code]:
+            return np.inf, code
+        scale = _duel_scale(reach, code, goal_now, distance)
+        if scale > worst:
+            worst, blocker = scale, code
+    return worst, blocker
+
+
+def _duel_scale(reach: Reach, code: int, goal_distance: float, distance: float) -> float:
+    """Return the scale at which class `code` and the goal are equally near (0 if the goal is nearer already)."""
+    goal_unit, unit = float(reach.unit[reach.goal]), float(reach.unit[code])
+    if distance >= goal_distance:
+        return 0.0
+    if reach.norm.p == 2:
+        # d_c + u_c s = d_g − u_g s; at the root d_g − u_g s = d_c + u_c s ≥ 0, so the goal's ball is not yet left.
+        return (goal_distance - distance) / (goal_unit + unit)
+
+    from scipy.optimize import brentq
+
+    def lead(scale: float) -> float:
+        away = reach.norm.farthest_distance(reach.offsets[code], unit * scale)
+        return float(away - reach.norm.nearest_distance(reach.offsets[reach.goal], goal_unit * scale))
+
+    # A p-ball of radius r reaches every point within r/√d, and pushes away by at least r/√d.
+    high = np.sqrt(reach.offsets.shape[1]) * (goal_distance - distance) / (goal_unit + unit)
+    while lead(high) < 0:
+        high *= 2
+    return float(brentq(lead, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500))
+
+
+def smallest_scale_for(reach: Reach, loss: float) -> tuple[float, float]:
+    """Return the infimum of the scales at which the least loss is at most `loss`, and what it falls to in the end.
+
+    It never rises with the scale. In the end all who can move are infinitely far away, and the goal is as near as it
+    can come; the scale is inf where even that is not enough.
+    """
+    distances = euclidean(reach.offsets)
+    still = [code for code in reach.others if reach.unit[code] == 0]
+    nearest = 0.0 if reach.unit[reach.goal] > 0 else float(distances[reach.goal])
+    least = float(np.logaddexp.reduce([0.0, *(nearest - distances[still])]))
+    if least >= loss * (1 - 1e-12):  # so near, rounding would decide
+        return np.inf, least
+
+    def short(scale: float) -> float:
+        return float(reach.loss(reach.unit * scale)) - loss
+
+    if short(0.0) <= 0:
+        return 0.0, least
+
+    from scipy.optimize import brentq
+
+    high = float(distances.max()) + 1.0
+    while short(high) > 0:
+        high *= 2
+    return float(brentq(short, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500)), least
 
 
 def solve(problem: Problem) -> Proposal:
@@ -122,3 +417,28 @@ def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
             "let members of one of them take part."
         )
     return f"the query lies on the centroid of class {other!r}, and nobody of that class can move; let one take part."
+
+
+class OfCentroids(Solver):
+    """Plain class means, one label as goal, and moves within balls."""
+
+    verbs: ClassVar[tuple[str, ...]] = ("collective",)
+    serves = frozenset()
+    refuses: ClassVar[dict[str, str]] = {"retraining": "is for nearest centroid"}
+
+
+def no_signal(signal: Any) -> None:
+    """Refuse a signal, of which a closed form has no need."""
+    if signal != "auto":
+        raise OptionError(f"signal: nearest centroid is solved without one; leave it out, got {signal!r}.")
+
+
+class ExactCentroids(OfCentroids):
+    """The closed-form global optimum."""
+
+    name, settings = "exact", Exact
+
+    def propose(self, task: Task, settings: Exact) -> Proposal:
+        """Solve in closed form."""
+        no_signal(task.signal)
+        return solve(task.problem)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.centroids.exact import propose
-from oar.solvers.centroids.reach import reach_of
+from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
+from oar.solvers.registry import REFITTED, Task
+from oar.solvers.settings import Paper
 
 
 def solve(problem: Problem, members: bool, query: bool) -> Proposal:
@@ -32,3 +33,20 @@ def normalised(vectors: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
     """Return v/‖v‖_p, and 0 for 0."""
     length = norm.length(vectors)[..., None]
     return vectors / np.where(length > 0, length, 1.0)
+
+
+class PaperAmongCentroids(OfCentroids):
+    """The paper's heuristic: one gradient, normalised to the budget."""
+
+    name, settings, verbs, auto = "paper", Paper, ("individual", "collective", "joint"), False
+
+    def refusal(self, task: Task) -> str | None:
+        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
+        if task.verb == "individual" and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
+            return None
+        return super().refusal(task)
+
+    def propose(self, task: Task, settings: Paper) -> Proposal:
+        """Follow one gradient."""
+        no_signal(task.signal)
+        return solve(task.problem, task.verb != "individual", query=task.query)

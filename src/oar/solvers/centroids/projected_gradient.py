@@ -25,10 +25,10 @@ from oar.actions.sets.norms import euclidean
 from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.solvers.centroids import query_moves
-from oar.solvers.centroids.exact import propose
-from oar.solvers.centroids.reach import reach_of
-from oar.solvers.centroids.spectral import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.settings import ProjectedGradient
+from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
+from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
+from oar.solvers.registry import Task
+from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, searching
 
 BLURS = (1e-2, 1e-4, 1e-6)
 
@@ -42,8 +42,9 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     movers = np.flatnonzero(everyones > 0)
     radii, codes = everyones[movers], people.codes(0, people.size)[movers]
     classes = len(people.classes)
-    weights = np.ones(movers.size) if people.weights is None else people.weights[movers]
-    masses = weights / people.class_sums(None)[codes]  # m_i: by how much member i's move shifts its centroid
+    masses = (
+        people.row_weights[movers] / people.class_sums(None)[codes]
+    )  # m_i: by how much member i's move shifts its centroid
 
     # Column i holds m_i in the row of i's class, so that the product with moves (n, d) gives the classes' shifts.
     averaging = csc_array((masses, codes, np.arange(movers.size + 1)), shape=(classes, movers.size))
@@ -102,3 +103,17 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         steps=steps,
         passes=len(starts) + steps,
     )
+
+
+class CentroidsByGradient(OfCentroids):
+    """A second opinion that does not know the closed form."""
+
+    name, settings, auto = "projected-gradient", ProjectedGradient, False
+
+    def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
+        """Minimise over all members' moves."""
+        no_signal(task.signal)
+        no_restarts(settings)
+        alike = task.problem.allowance.same_for_everyone
+        no_idle_draws(settings, "" if alike else "members have budgets of their own, and none starts at random")
+        return solve(task.problem, searching(settings, SEARCH))

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm, euclidean
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.centroids.exact import propose
-from oar.solvers.centroids.reach import reach_of
-from oar.solvers.centroids.spectral import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.settings import ProjectedGradient
+from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
+from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
+from oar.solvers.registry import REFITTED, Task
+from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, searching
 
 MOST_RIVALS = 12
 DYKSTRA_ROUNDS = 200
@@ -210,3 +210,22 @@ def _dykstra(norm: Norm, points: Array, budgets: Array, centres: Array, radii: A
         if np.abs(goals - own).max() <= 1e-13 * np.abs(goals).max():  # in both balls; points alone may stall
             break
     return norm.project(goals, budgets)
+
+
+class QueryAmongCentroids(OfCentroids):
+    """The query's own move, and the members' with it, from many starts."""
+
+    name, settings, verbs = "projected-gradient", ProjectedGradient, ("individual", "joint")
+
+    def refusal(self, task: Task) -> str | None:
+        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
+        if task.verb == "individual" and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
+            return None
+        return super().refusal(task)
+
+    def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
+        """Move the query, and in joint recourse everybody."""
+        no_signal(task.signal)
+        no_restarts(settings)
+        no_idle_draws(settings, "")
+        return solve(task.problem, task.verb == "joint", searching(settings, SEARCH))

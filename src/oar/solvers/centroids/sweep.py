@@ -20,7 +20,7 @@ from oar.models import Centroids, NearestCentroid
 from oar.models.centroid.nearest_centroid import loss_and_margin, rival_ties
 from oar.people import Population
 from oar.people.tables.arrays import as_vector, check_finite, is_frame
-from oar.solvers.centroids.reach import Reach
+from oar.solvers.centroids.exact import Reach
 from oar.typing import NormLike
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sweep:
-    """The least possible goal loss in every cell; axes are queries × shares × budgets.
+    """The minimal goal loss in every cell; axes are queries × shares × budgets.
 
     These are the exact solver's values. `oar.collective` at any cell audits that cell.
     """

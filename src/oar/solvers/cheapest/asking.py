@@ -21,31 +21,30 @@ from oar.actions.limits.plausible import NOBODY, Neighbourhood
 from oar.actions.sets.cost_region import distance_scales
 from oar.errors import NumericsError
 from oar.estimators.twin import Twin
-from oar.models import Differentiable, NearestCentroid
+from oar.models import Differentiable
 from oar.models.linear.losses import Linear
-from oar.models.wrap.scaled import unscaled
 from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
 from oar.solvers.cheapest.milp import CheapestChange, settled, solve
-from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, SearchTask, search
+from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTask, SearchTask, search
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
+from oar.tolerances import TIGHT
 
 Array = NDArray[np.float64]
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
 LINEAR_TIE, CENTROID_TIE = 1.001e-9, 1.001e-13  # what an audit calls a tie, of outputs and of distances
 SHARE = 1e-9  # of what a lead lacks, by which it must be more, because HiGHS is not exact
-TIGHT = 1e-10  # the gradient norm of refits
 MOST_SEARCHES = 12  # with rules kept in one way or another
 CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class ProposedChange:
-    """What the solver proposes for one person.
+    """The solver's proposal for one person.
 
     Attributes:
         space: what they may change.
@@ -58,6 +57,13 @@ class ProposedChange:
     change: Array | None
     cost: float
     note: str = ""
+
+    @classmethod
+    def of(cls, space: Space, found: CheapestChange, note: str = "") -> ProposedChange:
+        """Return what was found in a space; its cost there, whatever smaller space it was found in."""
+        return (
+            cls(space, found.change, space.cost(found.change), note) if found.found else cls(space, None, np.inf, note)
+        )
 
     @property
     def person(self) -> Array:
@@ -102,7 +108,7 @@ class AdviceSolver:
     @property
     def exact(self) -> bool:
         """Whether leads are linear, so that what is found can be proved to be the cheapest."""
-        linear = isinstance(unscaled(self.model), Linear) or (isinstance(self.model, Twin) and self.model.linear)
+        linear = isinstance(self.model.unscaled, Linear) or (isinstance(self.model, Twin) and self.model.linear)
         return linear or self.model.plain_means
 
     def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
@@ -135,9 +141,9 @@ class AdviceSolver:
             return self._searched(ask.problem, space, care)
         goal = self._leads(ask.problem, care)
         found = branched(space, lambda part: solve(part, goal))
-        if found.change is not None and not space.is_plausible(found.change):
+        if found.found and not space.is_plausible(found.change):
             return self._plausibly(space, goal, found)
-        return ProposedChange(space, found.change, found.cost)
+        return ProposedChange.of(space, found)
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
         """Return a way that is like a place which a proof could not rule out; None where there is none."""
@@ -165,31 +171,26 @@ class AdviceSolver:
 
     def _plausibly(self, space: Space, goal: Leads, found: CheapestChange) -> ProposedChange:
         """Search for a change that ends where people are, because the cheapest one does not."""
-
-        def searched(part: Space) -> CheapestChange:
-            change = search(LinearTask(part, goal), self._examples)
-            return CheapestChange(change, np.inf if change is None else part.cost(change), 0.0)
-
-        change = branched(space, searched, MOST_SEARCHES).change
-        cost = np.inf if change is None else space.cost(change)
         note = (
             f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
             "cheaper one where people are may exist."
         )
-        return ProposedChange(space, change, cost, note)
+        return self._by_search(space, lambda part: LinearTask(part, goal), note)
 
     def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
         if not space.size:
             return ProposedChange(space, None, np.inf)
+        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
+        return self._by_search(space, lambda part: SearchTask(part, self._outputs, problem, care * MARGIN), note)
+
+    def _by_search(self, space: Space, task_of: Callable[[Space], PersonTask], note: str) -> ProposedChange:
+        """Return what a search finds, with rules kept in one way or another."""
 
         def searched(part: Space) -> CheapestChange:
-            found = search(SearchTask(part, self._outputs, problem, care * MARGIN), self._examples)
-            return CheapestChange(found, np.inf if found is None else part.cost(found), 0.0)
+            change = search(task_of(part), self._examples)
+            return CheapestChange(bound=0.0) if change is None else CheapestChange(change, part.cost(change), 0.0)
 
-        change = branched(space, searched, MOST_SEARCHES).change
-        cost = np.inf if change is None else space.cost(change)
-        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-        return ProposedChange(space, change, cost, note)
+        return ProposedChange.of(space, branched(space, searched, MOST_SEARCHES), note)
 
     def _leads(self, problem: Problem, care: float) -> Leads:
         if self.model.plain_means:
@@ -198,8 +199,8 @@ class AdviceSolver:
 
     @cached_property
     def _centroids(self) -> Any:
-        assert isinstance(self.model, NearestCentroid)
-        return self.model.fit(self.people)
+        model: Any = self.model
+        return model.fit(self.people)
 
     @cached_property
     def _matrix(self) -> Array:
@@ -225,28 +226,21 @@ class AdviceSolver:
 
         A deletion filter; what is kept is what nothing proves to be needless.
         """
-        kept, links = {**self.limits.columns, **self._checked(ask.own)}, list(self.limits.links)
-        rules = list(self.limits.rules)
-
-        def impossible(columns: Mapping[str, Limit], texts: list[str], rules: list[str]) -> bool:
-            limits = Limits(columns, tuple(texts), {}, tuple(rules))
-            space = self.space(ask.problem.query_features, "l1", {}, limits)
-            return (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf
-
-        for name in list(kept):
-            fewer = {other: limit for other, limit in kept.items() if other != name}
-            if impossible(fewer, links, rules):
+        columns = {**self.limits.columns, **self._checked(ask.own)}
+        named = {"column": columns, "link": self.limits.links, "rule": self.limits.rules}
+        kept = [(kind, name) for kind, names in named.items() for name in names]
+        for one in list(kept):
+            fewer = [other for other in kept if other != one]
+            space = self.space(ask.problem.query_features, "l1", {}, _only(fewer, columns))
+            if (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf:
                 kept = fewer
-        for text in list(links):
-            fewer_links = [other for other in links if other != text]
-            if impossible(kept, fewer_links, rules):
-                links = fewer_links
-        for text in list(rules):
-            fewer_rules = [other for other in rules if other != text]
-            if impossible(kept, links, fewer_rules):
-                rules = fewer_rules
-        given = {**self._given.columns, **ask.own}
-        return _in_words(Limits({name: given[name] for name in kept}, tuple(links), {}, tuple(rules)))
+        return _in_words(_only(kept, {**self._given.columns, **ask.own}))
+
+
+def _only(kept: list[tuple[str, str]], columns: Mapping[str, Limit]) -> Limits:
+    """Return the limits that are kept, each told by its kind and its name or text."""
+    links, rules = (tuple(text for kind, text in kept if kind == wanted) for wanted in ("link", "rule"))
+    return Limits({name: columns[name] for kind, name in kept if kind == "column"}, links, {}, rules)
 
 
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:

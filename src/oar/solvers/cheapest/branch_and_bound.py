@@ -89,7 +89,9 @@ def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Arra
             better = node.point if how is None else None
             break
         node.how = how
-        node.children = tuple(_looked_at(statement, part, kept, node.leaf) for part, kept in _parts(statement, node))
+        node.children = tuple(
+            _looked_at(statement, part, kept, node.leaf) for part, kept in _parts(statement, node, how)
+        )
         for child in node.children:
             if child.bound < np.inf:
                 heapq.heappush(waiting, (child.bound, next(number), child))
@@ -109,9 +111,10 @@ def _looked_at(statement: Statement, part: CertificateRegion, kept: frozenset[in
     return _Node(part, kept, leaves[best], bounds[best], None if doubtful else found.point, found.shares, doubtful)
 
 
-def _parts(statement: Statement, node: _Node) -> list[tuple[CertificateRegion, frozenset[int]]]:
-    assert node.how is not None
-    kind, number, at = node.how
+def _parts(
+    statement: Statement, node: _Node, how: tuple[str, int, float]
+) -> list[tuple[CertificateRegion, frozenset[int]]]:
+    kind, number, at = how
     if kind == "split":
         return [(part, node.kept) for part in node.part.split(statement, number, at)]
     if kind == "choice":
@@ -128,12 +131,12 @@ def _parting(statement: Statement, node: _Node) -> tuple[str, int, float] | None
         column = _undecided(statement, node)
         return None if column is None else ("choice", column, 0.0)
     if statement.kind == "l0":
-        column = _unpaid(statement, node)
+        column = _unpaid(statement, node, node.point)
         if column is not None:
             return "choice", column, 0.0
     off = np.where(statement.whole, np.abs(node.point - np.rint(node.point)), 0.0)
     far = TRULY * (1 + np.abs(node.point))
-    rule = _broken(statement, node)
+    rule = _broken(statement, node, node.point)
     if (off > np.maximum(WHOLE, far)).any() or ((off > far).any() and rule is None):
         entry = int(off.argmax())
         return "split", entry, float(np.floor(node.point[entry]))
@@ -161,15 +164,14 @@ def _undecided(statement: Statement, node: _Node) -> int | None:
     return int(statement.column[reach.argmax()]) if open_.any() else None
 
 
-def _unpaid(statement: Statement, node: _Node) -> int | None:
+def _unpaid(statement: Statement, node: _Node, point: Array) -> int | None:
     """Return a column that the relaxed place changes and pays for only in part."""
-    assert node.point is not None
     best, worth = None, 0.0
     for column in np.unique(statement.column):
         mine = statement.column == column
         if column in node.part.paid or ((node.part.low > 0) | (node.part.high < 0))[mine].any():
             continue
-        moved = bool((node.point[mine] != 0).any())
+        moved = bool((point[mine] != 0).any())
         share = node.shares.get(int(column), 0.0)
         lacks = (1 - share) * float(statement.flat[mine][0]) if moved and share < 1 - SHARE else 0.0
         if lacks > worth:
@@ -177,11 +179,10 @@ def _unpaid(statement: Statement, node: _Node) -> int | None:
     return best
 
 
-def _broken(statement: Statement, node: _Node) -> int | None:
+def _broken(statement: Statement, node: _Node, point: Array) -> int | None:
     """Return the number of a rule that the relaxed place keeps in none of its ways."""
-    assert node.point is not None
     for number, ways in enumerate(statement.rules):
-        if number not in node.kept and not any(_keeps(way, node.point) for way in ways):
+        if number not in node.kept and not any(_keeps(way, point) for way in ways):
             return number
     return None
 

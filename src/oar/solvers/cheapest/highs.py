@@ -16,14 +16,22 @@ WHOLE = 1e-12  # how far from whole a whole number may be
 SECONDS = 10.0  # for one programme
 
 
+NOWHERE: Array = np.zeros(0)  # in place of a place where there is none
+
+
 @dataclass(frozen=True, eq=False)
 class MixedIntegerSolution:
-    """A place z (None where there is none), its cost, a bound, and whether HiGHS came to its end."""
+    """A place z, its cost (infinite where there is none), a bound, and whether HiGHS came to its end."""
 
-    place: Array | None
+    place: Array
     cost: float
     bound: float
     finished: bool
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a place."""
+        return self.cost < np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +49,12 @@ class MixedIntegerProgramme:
         """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
         unit = 1 / (float(np.abs(self.costs).max()) or 1.0)
         first = self._once(unit)
-        if not first.finished and first.place is None:  # HiGHS gave up: its presolve can lose the last digits
+        if not (first.finished or first.found):  # HiGHS gave up: its presolve can lose the last digits
             first = self._once(unit, presolve=False)
-        if first.place is None or first.cost - first.bound <= 0.1 * PROVED * first.cost:
+        if not first.found or first.cost - first.bound <= 0.1 * PROVED * first.cost:
             return first
         again = self._once(SIZE / first.cost)
-        return first if again.place is None else again
+        return again if again.found else first
 
     def _once(self, unit: float, presolve: bool = True) -> MixedIntegerSolution:
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -62,9 +70,9 @@ class MixedIntegerProgramme:
         )
         # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
         if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
-            return MixedIntegerSolution(None, np.inf, np.inf, True)
+            return MixedIntegerSolution(NOWHERE, np.inf, np.inf, True)
         if answer.x is None:
-            return MixedIntegerSolution(None, np.inf, 0.0, False)
+            return MixedIntegerSolution(NOWHERE, np.inf, 0.0, False)
         cost = float(answer.fun) / unit
         bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
         place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance

@@ -26,13 +26,13 @@ cost, each with a programme for all the others, until T alone costs as much as t
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.solvers.cheapest.highs import PROVED, MixedIntegerProgramme
+from oar.solvers.cheapest.highs import NOWHERE, PROVED, MixedIntegerProgramme
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
@@ -50,29 +50,34 @@ MOST_SETS = 400  # sets of columns without bounds that are tried
 
 @dataclass(frozen=True, eq=False)
 class CheapestChange:
-    """The best change v (None where there is none), its cost, what HiGHS bounds it by, and whether it finished."""
+    """The best change v, its cost (infinite where there is none), HiGHS's bound of it, and whether it finished."""
 
-    change: Array | None
-    cost: float
-    bound: float
+    change: Array = field(default_factory=lambda: NOWHERE)
+    cost: float = np.inf
+    bound: float = np.inf
     finished: bool = True
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a change."""
+        return self.cost < np.inf
 
 
 def solve(space: Space, goal: Leads) -> CheapestChange:
     """Return the cheapest change of a space that brings every lead to its margin, as far as HiGHS can tell."""
     if not space.size:
         short = (goal.leads < goal.margins).any()
-        return CheapestChange(None, np.inf, np.inf) if short else CheapestChange(np.zeros(0), 0.0, 0.0)
+        return CheapestChange() if short else CheapestChange(np.zeros(0), 0.0, 0.0)
     units = _reaches(space, goal)
     programme = Programme(_in_units(space, units), goal)
     if space.kind == "l1":
         found = programme.cheapest(programme.space.prices)
     else:
         found = _least_squares(programme) if space.kind == "l2" else _fewest(programme)
-    if found.change is None:
+    if not found.found:
         return found
     if not programme.within_limits(found.change):  # HiGHS could not tell: there may be a change, and there may be none
-        return CheapestChange(None, np.inf, 0.0, finished=False)
+        return CheapestChange(bound=0.0, finished=False)
     change = found.change * units
     return replace(found, change=change, cost=space.cost(change))
 
@@ -164,7 +169,7 @@ class Programme:
             return quick
         zero = np.zeros((0, self.parts))
         found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
-        if found.change is None or self.keeps(found.change):
+        if not found.found or self.keeps(found.change):
             return found
         change = self.refined(found.change, ~self.space.whole)
         return replace(found, change=change, cost=float(prices @ np.abs(change)))
@@ -189,7 +194,7 @@ class Programme:
         except TooManyNodes:
             return None
         if amounts is None:
-            return CheapestChange(None, np.inf, np.inf)
+            return CheapestChange()
         change = np.zeros(self.space.size)
         change[items] = np.sign(gains[items]) * amounts
         change = self.space.tidy(change)
@@ -227,19 +232,17 @@ class Programme:
         more_rows: Array,
         more_room: Array,
         more_whole: NDArray[np.bool_],
-        high: Array | None = None,
-        low: Array | None = None,
+        bounds: tuple[Array, Array] | None = None,
     ) -> CheapestChange:
         """Minimise costs · z with z = (p, n, others ≥ 0); `more_rows` z ≤ `more_room` are added.
 
-        `high` and `low` replace the bounds of v. The first answer says what size costs have, and a second one is asked
-        for where HiGHS may have left too much open in the first.
+        `bounds`, the highest and the lowest, replace those of v. The first answer says what size costs have, and a
+        second one is asked for where HiGHS may have left too much open in the first.
         """
         if not costs.size:  # a rule leaves nothing to change
             still = np.zeros(self.space.size)
-            return CheapestChange(still, 0.0, 0.0) if self.keeps(still) else CheapestChange(None, np.inf, np.inf)
-        high = self.space.high if high is None else high
-        low = self.space.low if low is None else low
+            return CheapestChange(still, 0.0, 0.0) if self.keeps(still) else CheapestChange()
+        high, low = bounds or (self.space.high, self.space.low)
         others = costs.size - self.parts
         empty = np.zeros((len(self.normals), others))
         split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
@@ -258,13 +261,13 @@ class Programme:
 
         HiGHS takes 1e-6 for 0, which can make up for a lead that is short. Then the entry is 0, or at least 1.
         """
-        best, bound, finished = None, np.inf, True
+        best, bound, finished = CheapestChange(), np.inf, True
         waiting, asked = [question], 0
         while waiting:
             now = waiting.pop()
             answer, asked = now.answered(), asked + 1
             finished &= answer.finished
-            if answer.place is None or (best is not None and answer.bound >= best.cost):
+            if not answer.found or (best.found and answer.bound >= best.cost):
                 bound = min(bound, answer.bound)
                 continue
             change = self.joined(answer.place)
@@ -272,10 +275,8 @@ class Programme:
             waiting += halves
             if not halves:
                 bound = min(bound, answer.bound)
-                if best is None or answer.cost < best.cost:
+                if answer.cost < best.cost:
                     best = CheapestChange(change, answer.cost, answer.bound)
-        if best is None:
-            return CheapestChange(None, np.inf, bound, finished)
         return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
@@ -309,9 +310,9 @@ def _least_squares(programme: Programme) -> CheapestChange:
     """Minimise Σ (price v)² by outer approximation, and take the root."""
     space = programme.space
     first = programme.cheapest(space.prices)  # the cheapest by "l1" is no bad start
-    if first.change is None or not first.change.any():
+    if not first.found or not first.change.any():
         return first
-    candidate, best, cost, bound = first.change, None, np.inf, 0.0
+    candidate, best, cost, bound = first.change, NOWHERE, np.inf, 0.0
     squares = _Squares(programme, space.cost(candidate))
     for _ in range(MOST_ROUNDS):
         nearest = programme.nearest(candidate)
@@ -320,7 +321,7 @@ def _least_squares(programme: Programme) -> CheapestChange:
             best, cost = moved, space.cost(moved)
         squares.support(moved)
         found = squares.cheapest(cost)
-        if found.change is None:
+        if not found.found:
             break
         bound = max(bound, min(found.bound, cost))
         if cost - bound <= 0.1 * PROVED * cost:
@@ -372,7 +373,7 @@ class _Squares:
         space, most = self.programme.space, (1 + PROVED) * cost / self.programme.space.prices
         most = np.where(space.whole, np.floor(most), most)
         high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
-        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), high, low)
+        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), (high, low))
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
 
 
@@ -391,7 +392,7 @@ def _fewest(programme: Programme) -> CheapestChange:
     """Minimise the flat costs of the columns that change."""
     space = programme.space
     anyhow = programme.cheapest(space.prices)  # is there a way at all, and of which size?
-    if anyhow.change is None:
+    if not anyhow.found:
         return anyhow
     high, low = _enough(programme)
     open_entries = np.flatnonzero((high > LARGE) | (low < -LARGE))
@@ -400,7 +401,7 @@ def _fewest(programme: Programme) -> CheapestChange:
     # A bound that is likely large enough gives something to beat; sets of open columns then prove it, or do better.
     likely = 10 * (1 + float(np.abs(anyhow.change).max()))
     best = _with_bounds(programme, np.minimum(high, likely), np.maximum(low, -likely), ())
-    if best.change is None or space.cost(anyhow.change) < best.cost:
+    if space.cost(anyhow.change) < best.cost:
         best = replace(anyhow, cost=space.cost(anyhow.change), bound=0.0)
     columns = sorted({int(space.column[entry]) for entry in open_entries})
     prices = [float(space.flat[space.column == column][0]) for column in columns]
@@ -418,7 +419,7 @@ def _fewest(programme: Programme) -> CheapestChange:
         found = _with_bounds(programme, np.where(closed, 0.0, high), np.where(closed, 0.0, low), free)
         if not found.finished:
             unfinished = min(unfinished, found.bound)
-        if found.change is not None and found.cost < best.cost:
+        if found.cost < best.cost:
             best = found
         for place in range(chosen[-1] + 1 if chosen else 0, len(columns)):
             heapq.heappush(queue, (alone + prices[place], (*chosen, place)))
@@ -441,8 +442,8 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
         row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
         rows.append(row)
     whole = np.concatenate([np.zeros(parts, dtype=bool), np.ones(bent.size, dtype=bool)])
-    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), whole, high, low)
-    if found.change is None:
+    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), whole, (high, low))
+    if not found.found:
         return found
     change = _without_dust(programme, found.change)
     already = sum({int(column): float(space.flat[space.column == column][0]) for column in free}.values())

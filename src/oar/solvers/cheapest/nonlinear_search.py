@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from oar.models import Differentiable, Scaled
 from oar.models.differentiable import need_jax_functions
-from oar.models.wrap.scaled import unscaled
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.cheapest.milp import Programme, solve
@@ -56,7 +55,7 @@ class Outputs:
     @staticmethod
     def of(model: Differentiable, people: Population) -> Outputs:
         """Fit the model to people, behind its scaler if it has one."""
-        need_jax_functions(unscaled(model), "oar.cheapest")
+        need_jax_functions(model.unscaled, "oar.cheapest")
         import jax
 
         centres, scales, seen = np.zeros(people.dimensions), np.ones(people.dimensions), people
@@ -260,7 +259,7 @@ def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact
     low = np.where(wide, space.low, np.maximum(space.low, np.minimum(here - room, 0.0)))
     if exact and space.kind != "l1":
         found = solve(replace(space, low=low, high=high), linear)
-        if found.change is not None:
+        if found.found:
             return found.change
     none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
     programme = Programme(space, none)
@@ -270,8 +269,8 @@ def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact
     rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])
     costs = np.concatenate([space.prices[owner], [LACKING]])
     whole = np.zeros(costs.size, dtype=bool)
-    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, whole, high, low)
-    return found.change
+    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, whole, (high, low))
+    return found.change if found.found else None
 
 
 def _shortened(task: PersonTask, change: Array) -> Array:

@@ -31,13 +31,13 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
     number = count()  # so that spaces are never compared
     first = solve(replace(space, rules=()))
     waiting = [(first.bound, next(number), space, first)]
-    best, solved, finished = CheapestChange(None, np.inf, np.inf), 1, True
+    best, solved, finished = CheapestChange(), 1, True
     while waiting:
         bound, _, here, found = heapq.heappop(waiting)
         if bound >= best.cost * (1 - SAME):  # nothing that waits is cheaper
             break
         finished &= found.finished
-        if found.change is None:
+        if not found.found:
             best = replace(best, bound=min(best.bound, bound))
             continue
         rule = here.broken(found.change)

@@ -1,4 +1,4 @@
-"""What one person may change, as numbers for a programme.
+"""The feasible changes of one person, as numbers for a programme.
 
 A change is a vector v of a few kinds of entries, and δ = B v is what it does to the person's coordinates:
 
@@ -140,7 +140,7 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """What must be reached: slopes · δ + leads ≥ margins.
+    """The condition to be reached: slopes · δ + leads ≥ margins.
 
     Attributes:
         slopes: (r, d) how leads change with coordinates.

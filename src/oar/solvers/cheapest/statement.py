@@ -1,4 +1,4 @@
-"""What every change that the audit would accept keeps, as a statement that a certificate is about.
+"""The statement of a certificate: inequalities that hold for every change that the audit would accept.
 
 The audit lets pass what rounding may have decided: a share of what a link or a rule adds up, the number next to a bound
 that a column's dtype has none for, steps up to rounding. All of that is let pass here too, and a little more, so that

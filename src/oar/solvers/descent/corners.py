@@ -6,14 +6,16 @@ A gradient sees only the corner next to it. Over the way from δ to δ' a member
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.solvers.descent.multistart import Search
+from oar.solvers.descent.descent import DescentEnd, DescentProblem
+from oar.solvers.descent.multistart import History, Start
 from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]
@@ -23,77 +25,81 @@ PRECISION = 1e-9
 BETTER = 1e-9  # of the loss
 
 
-def across(search: Search) -> Iterator[Array]:
-    """Yield the best moves with everyone on the corner that its own score likes best, as long as it helps."""
-    for _ in range(MOST_ROUNDS):
-        best = search.best
-        gains, aims = _liked(search)
-        if not (gains[0] > 0).any():
-            return
-        moves = best.moves.copy()
-        moves[:-1] = np.where((gains[0] > 0)[:, None], aims[0], moves[:-1])
-        yield moves
-        if search.best is best:
-            return
+def across(descent: DescentProblem, history: History, rounds: int = MOST_ROUNDS) -> Iterable[Start]:
+    """Return the best moves with everyone on the corner that its own score likes best, as long as it helps."""
+    if not rounds:
+        return ()
+    moves, liked = history.best.moves.copy(), _liked(descent, history.best)
+    better = liked.gains[0] > 0
+    if not better.any():
+        return ()
+    moves[:-1][better] = liked.moves[0, better]
+    return [Start(moves, followed=partial(across, descent, rounds=rounds - 1))]
 
 
-def one_by_one(search: Search) -> Iterator[Array]:
-    """Yield the best moves after single members went to another corner wherever a refit says that it helps."""
-    training = search.training
-    for _ in range(MOST_ROUNDS):
-        best = search.best
-        gains, aims = _liked(search)
-        moves, loss = best.moves.copy(), best.loss
-        possible = np.isfinite(gains) & (training.weights > 0)
-        for place in np.argsort(-np.where(possible, gains, 0.0) * training.weights, axis=None, kind="stable"):
-            kept, member = np.unravel_index(place, gains.shape)
-            if not possible[kept, member]:
+def one_by_one(descent: DescentProblem, history: History, rounds: int = MOST_ROUNDS) -> Iterable[Start]:
+    """Return the best moves after single members went to another corner wherever a refit says that it helps."""
+    best = history.best
+    if not rounds:
+        return ()
+    moves, loss, steps = best.moves.copy(), best.loss, 0
+    for member, aim in _liked(descent, best).in_order(descent.training.weights):
+        if descent.late:
+            break
+        stood = moves[member].copy()
+        moves[member] = aim
+        with suppress(NumericsError):
+            outcome = descent.judged(moves.copy(), best.step.memory, PRECISION)
+            if outcome.loss < loss - BETTER * abs(loss):
+                loss, steps = outcome.loss, steps + 1
                 continue
-            if search.late:
-                break
-            stood = moves[member].copy()
-            moves[member] = aims[kept, member]
-            with suppress(NumericsError):
-                outcome = search.judged(moves.copy(), best.step.memory, PRECISION)
-                if outcome.loss < loss - BETTER * abs(loss):
-                    loss = outcome.loss
-                    search.took(1)
-                    continue
-            moves[member] = stood
-        if loss == best.loss:
-            return
-        yield moves
-        if search.best is best:
-            return
+        moves[member] = stood
+    if not steps:
+        return ()
+    return [Start(moves, steps=steps, followed=partial(one_by_one, descent, rounds=rounds - 1))]
 
 
-def _liked(search: Search) -> tuple[Array, Array]:
-    """Return, for every member, the corners with the highest estimated gains: (kept, n), best first, and (kept, n, d).
+class MostLiked:
+    """Everyone's other moves with the highest estimated gains: (kept, n), best first, and the moves (kept, n, d).
 
-    Corners at which members already stand have no gain, −∞.
+    Where there are fewer, gains are −∞, and moves are those that everyone makes already.
     """
-    training, best = search.training, search.best
-    moves, signal = best.moves, best.step.signal
-    gains = np.full((KEPT, training.size), -np.inf)
-    aims = np.repeat(moves[None, :-1], KEPT, axis=0)
-    here = -best.step.gradient
-    if signal is None or search.late or not np.isfinite(here).all():
-        return gains, aims
-    for corner in _corners(search.feasible, moves, here):
+
+    def __init__(self, moves: Array, kept: int) -> None:
+        self.gains, self.moves = np.full((kept, len(moves)), -np.inf), np.repeat(moves[None], kept, axis=0)
+
+    def offer(self, gains: Array, moves: Array) -> None:
+        """Take other moves (n, d) in where their gains (n,) are among the highest; of equal ones the first count."""
+        place = (self.gains >= gains).sum(axis=0)  # how many are liked better
+        for kept in range(len(self.gains) - 1, -1, -1):
+            down, new = place < kept, place == kept
+            self.gains[kept, down], self.moves[kept, down] = self.gains[kept - 1, down], self.moves[kept - 1, down]
+            self.gains[kept, new], self.moves[kept, new] = gains[new], moves[new]
+
+    def in_order(self, weights: Array) -> Iterator[tuple[int, Array]]:
+        """Yield a person and its other move, those that gain most by their weights first."""
+        possible = np.isfinite(self.gains) & (weights > 0)
+        worth = np.where(possible, -np.where(possible, self.gains, 0.0) * weights, np.inf)
+        for place in np.argsort(worth, axis=None, kind="stable")[: np.count_nonzero(possible)]:
+            kept, person = np.unravel_index(place, worth.shape)
+            yield int(person), self.moves[kept, person]
+
+
+def _liked(descent: DescentProblem, best: DescentEnd) -> MostLiked:
+    """Return the members' corners with the highest estimated gains; those at which they already stand have none."""
+    training, moves, signal = descent.training, best.moves, best.step.signal
+    liked, here = MostLiked(moves[:-1], KEPT), -best.step.gradient
+    if signal is None or descent.late or not np.isfinite(here).all():
+        return liked
+    for corner in _corners(descent.feasible, moves, here):
         try:
             there = training.score_gradients(best.step.fit.parameters, training.moved(corner), signal)
         except NumericsError:  # a corner at which somebody's loss is no number
             continue
         way = corner - moves[:-1]
         gain = np.where(way.any(axis=1), 0.5 * np.einsum("nd,nd->n", here + there, way), -np.inf)
-        gain = np.where(np.isfinite(gain), gain, -np.inf)
-        place = (gains >= gain).sum(axis=0)  # how many are liked better
-        for kept in range(KEPT - 1, -1, -1):
-            moved_down = place < kept
-            gains[kept, moved_down], aims[kept, moved_down] = gains[kept - 1, moved_down], aims[kept - 1, moved_down]
-            new = place == kept
-            gains[kept, new], aims[kept, new] = gain[new], corner[new]
-    return gains, aims
+        liked.offer(np.where(np.isfinite(gain), gain, -np.inf), corner)
+    return liked
 
 
 def _corners(limits: FeasibleSet, moves: Array, gradients: Array) -> Iterator[Array]:

@@ -5,7 +5,7 @@
     step            projected (spectral) or towards the best response (Frank–Wolfe), and of the way there the share
                     that a line search over true refits accepts
 
-What is lowered is a `RetrainingLoss`: one refit in memory (`single_refit`), a rule rolled out over rounds
+The objective is a `RetrainingLoss`: one refit in memory (`SingleRefit`), a rule rolled out over rounds
 (`rounds.gradient`), or sums over parts of people who are not in memory (`parts`). Where people may go is a feasible
 set (`oar.solvers.feasible`). Moves are whatever the two agree on: an array, or a path of signals.
 
@@ -27,19 +27,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.interrupts import check_interrupted
-from oar.models.fit.spectral_step import spectral_length
-from oar.progress import OnStep
+from oar.models.fit.quasi_newton import spectral_length
+from oar.models.training import Training
+from oar.progress import OnStep, check_interrupted, silent
+from oar.signals.base import Memory, Outcome, Signal, Step, refit
+from oar.solvers.feasible.sets import FeasibleMoves, FeasibleSet
+from oar.tolerances import SUFFICIENT
 
+Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
 FINEST = 1e-11  # the tightest refit that is asked for
 LOOSEST = 1e-6  # and the loosest
 ROUNDING = 1e-13  # a loss that falls by less than this share of itself does not fall
 OPENING = 1.3  # by how much the longest step grows from one step to the next
 FAR = 1e6  # budgets: a step so long that its projection is the full response
-SUFFICIENT = 1e-4  # of what the slope promises: what a step must gain
+SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 MUCH = 0.1  # of a loss, which is enough to fall by: slopes promise more than there is to gain where budgets are large
 MOST_TRIALS = 30
 SHARPNESS = 1e-4  # of the share of the way, in an exact search
@@ -89,45 +94,76 @@ class RetrainingLoss(Protocol):
         ...
 
 
-class FeasibleMoves(Protocol):
-    """Where people may go, and the metric in which a descent measures."""
+@dataclass(eq=False)
+class SingleRefit:
+    """A model bound to its people, the signal that differentiates it, and who asks for what.
 
-    def project(self, moves: Any) -> Any:
-        """Return the nearest moves within everyone's limits."""
-        ...
+    Attributes:
+        training: the model, bound to people as they stand.
+        signal: how training is differentiated.
+        query: x† (d,).
+        target: the goal's target (o,).
+        from_scratch: whether points that are accepted are refitted from scratch, because training has many minima.
+        refits: how many there were.
+    """
 
-    def respond(self, gradient: Any) -> Any:
-        """Return everyone's best response to a gradient."""
-        ...
+    training: Training
+    signal: Signal
+    query: Array
+    target: Array
+    from_scratch: bool = False
+    refits: int = 0
 
-    def ahead(self, moves: Any, gradient: Any, length: float) -> tuple[Any, float]:
-        """Return where a projected step of this length against the gradient leads, and the slope of the way there."""
-        ...
+    def outcome(self, moves: Array, memory: Memory | None, precision: float) -> Outcome:
+        """Return what retraining on moved data means for the query."""
+        self.refits += 1
+        return refit(self.training, moves[:-1], self.query + moves[-1], self.target, memory, precision)
 
-    def slope(self, gradient: Any, moves: Any, aim: Any) -> float:
-        """Return how fast the loss changes on the way from moves to an aim."""
-        ...
+    def at(self, moves: Array, memory: Memory | None, precision: float) -> Step:
+        """Return the gradient at these moves, by one refit."""
+        self.refits += 1
+        return self.signal.at(self.training, moves[:-1], self.query + moves[-1], self.target, memory, precision)
 
-    def between(self, moves: Any, aim: Any, share: float) -> Any:
-        """Return the moves at this share of the way to an aim."""
-        ...
+    def refit(self, moves: Array, near: LossPoint | None, precision: float) -> LossPoint:
+        """Return the point of these moves."""
+        if near is None:
+            return point_of(moves, self.outcome(moves, None, precision))
+        found = point_of(moves, self.outcome(moves, Memory(near.kept.fit.parameters), precision))
+        if self.from_scratch and found.trial_loss < near.loss:
+            found = point_of(moves, self.outcome(moves, None, precision))
+        return found
 
-    def gap(self, moves: Any, gradient: Any) -> float:
-        """Return the Frank–Wolfe gap."""
-        ...
+    def tighten(self, point: LossPoint, precision: float) -> LossPoint:
+        """Return the same point, refitted more tightly."""
+        memory = None if self.from_scratch else point.kept.memory
+        outcome = self.outcome(point.moves, memory, precision)
+        return replace(
+            point,
+            loss=outcome.loss,
+            kept=replace(point.kept, outcome=outcome),
+            converged=outcome.fit.converged,
+            residual=outcome.fit.residual,
+        )
 
-    def span(self, gradient: Any) -> float:
-        """Return the step at which the steepest gradient makes the largest budget, after its gap was asked for."""
-        ...
+    def differentiate(self, point: LossPoint, near: LossPoint | None) -> LossPoint:
+        """Return the same point with its gradient (n + 1, d)."""
+        return self.signalled(point.moves, point.kept.outcome, None if near is None else near.kept.memory)
 
-    def compare(self, before: tuple[Any, Any], after: tuple[Any, Any]) -> tuple[float, float, float]:
-        """Return ⟨s, s⟩ and ⟨s, y⟩, with s the change of moves and y that of gradients, and the gap afterwards."""
-        ...
+    def signalled(self, moves: Array, outcome: Outcome, memory: Memory | None = None) -> LossPoint:
+        """Return the point that an outcome is about, with its gradient."""
+        step = self.signal.differentiate(self.training, outcome, memory)
+        norm = 1.0 if step.signal is None else max(1.0, float(np.linalg.norm(step.signal)))
+        return replace(point_of(moves, step.outcome), kept=step, gradient=step.slopes, signal_norm=norm)
+
+
+def point_of(moves: Array, outcome: Outcome) -> LossPoint:
+    """Return the point that an outcome is about."""
+    return LossPoint(moves, outcome.loss, outcome, outcome.fit.converged, outcome.fit.residual)
 
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """How a descent steps and when it stops.
+    """The settings of a descent: its steps, and when it stops.
 
     Attributes:
         response: "spectral" (projected gradient, Barzilai–Borwein) or "frank-wolfe" (damped best response).
@@ -161,7 +197,7 @@ class DescentSettings:
 
 @dataclass(frozen=True, eq=False)
 class DescentEnd:
-    """Where a descent ended: the point, its gap, the losses on the way there, and why it ended."""
+    """The end of a descent: the point, its gap, the losses on the way there, and why it ended."""
 
     point: LossPoint
     gap: float
@@ -195,10 +231,10 @@ class DescentEnd:
 
 def descend(
     objective: RetrainingLoss,
-    feasible: FeasibleMoves,
+    feasible: FeasibleMoves[Any, Any],
     start: Any,
     settings: DescentSettings,
-    on_step: OnStep | None = None,
+    on_step: OnStep = silent,
     began: LossPoint | None = None,
 ) -> DescentEnd:
     """Lower the query's loss from `start` until the certificate closes or the settings say stop.
@@ -216,7 +252,7 @@ def descend(
         ended = settings.stop(point.loss, gap, len(losses) - 1)
         if ended:
             break
-        aim, slope = _aimed(feasible, point, alpha, settings.response)
+        aim, slope = feasible.aim(point.moves, point.gradient, alpha, settings.response)
         tight = careful or settings.tight
         precision = FINEST if tight else float(np.clip(1e-2 * -slope / point.signal_norm, FINEST, LOOSEST))
         uncertain = point.signal_norm * point.residual > 0.1 * -slope
@@ -242,17 +278,44 @@ def descend(
             far = min(OPENING * far, FAR * feasible.span(point.gradient))
         alpha = spectral_length(squared, curvature, far)
         losses.append(point.loss)
-        if on_step is not None:
-            on_step(len(losses) - 1, point.loss, gap)
+        on_step(len(losses) - 1, point.loss, gap)
     return DescentEnd(point, gap, losses, ended)
 
 
-def _aimed(feasible: FeasibleMoves, point: LossPoint, length: float, response: str) -> tuple[Any, float]:
-    """Return what a step aims at, and the slope of the way there."""
-    if response == "spectral":
-        return feasible.ahead(point.moves, point.gradient, length)
-    aim = feasible.respond(point.gradient)
-    return aim, feasible.slope(point.gradient, point.moves, aim)
+@dataclass(frozen=True, eq=False)
+class DescentProblem:
+    """The problem that every start descends on, with one deadline for all.
+
+    Attributes:
+        objective: what is lowered.
+        feasible: where everyone may go.
+        settings: of each descent.
+        on_step: called after every accepted step.
+    """
+
+    objective: SingleRefit
+    feasible: FeasibleSet
+    settings: DescentSettings
+    on_step: OnStep = silent
+
+    @property
+    def training(self) -> Training:
+        """The model, bound to people as they stand."""
+        return self.objective.training
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline is over."""
+        return time.monotonic() > self.settings.deadline
+
+    def judged(self, moves: Array, memory: Memory | None, precision: float) -> Outcome:
+        """Return what a refit says of some moves."""
+        return self.objective.outcome(moves, memory, precision)
+
+    def improved(self, start: Array, most: int, began: LossPoint | None = None, longest: float = FAR) -> DescentEnd:
+        """Descend from one place by at most so many steps; `began` is the point there, where it is known."""
+        settings = replace(self.settings, max_steps=min(most, self.settings.max_steps), longest=longest)
+        return descend(self.objective, self.feasible, start, settings, self.on_step, began)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +323,7 @@ class Way:
     """The way from a point to an aim, both feasible; each point on it is judged by a true refit."""
 
     objective: RetrainingLoss
-    feasible: FeasibleMoves
+    feasible: FeasibleMoves[Any, Any]
     point: LossPoint
     aim: Any
     slope: float

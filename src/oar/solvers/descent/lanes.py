@@ -24,9 +24,9 @@ from oar.models.linear.training import LinearTraining
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import FEW, ProjectedGradient, propose_collective
-from oar.solvers.centroids.spectral import BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, random_kinds
+from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, RandomStarts
 from oar.solvers.feasible.sets import FeasibleBalls
+from oar.solvers.query.move_search import BatchedObjective, Minimum, Rows, minimise
 
 Array = NDArray[np.float64]
 LANES = 12
@@ -62,7 +62,7 @@ def propose(problem: Problem) -> Proposal:
 
 
 class LaneEndpoints(NamedTuple):
-    """Where the best searches have ended: moves (n + 1, d), best first; and the passes of all of them."""
+    """The ends of the best searches: moves (n + 1, d), best first; and the passes of all of them."""
 
     moves: list[Array]
     passes: int
@@ -78,12 +78,13 @@ def searched(problem: Problem) -> LaneEndpoints:
     if not fit.converged:
         return LaneEndpoints([], training.passes)
     lanes, generator = _Lanes(problem, training), np.random.default_rng(0)
+    random = RandomStarts(problem, lanes.limits)
     stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
 
     def starts(best: Array, which: tuple[int, ...], count: int) -> list[Array]:
-        kinds = random_kinds(problem, lanes.limits, (generator.normal(size=stay.shape) for _ in repeat(None)))
-        some = (kind for number, kind in enumerate(kinds) if number % KINDS in which)
-        return [kind(best) for kind in islice(some, count)]
+        draws = enumerate(generator.normal(size=stay.shape) for _ in repeat(None))
+        some = ((number, draw) for number, draw in draws if number % KINDS in which)
+        return [random.start(number, draw, best) for number, draw in islice(some, count)]
 
     first = lanes.run(np.stack([stay, *starts(stay, ANYWHERE, LANES - 1)]))
     best = first.points[first.values.argmin()]

@@ -1,148 +1,151 @@
-"""The descent from several starts: each gets a few steps, the better half goes on for twice as many, and so on."""
+"""The descent from several starts: each gets a few steps, the better half goes on for twice as many, and so on.
+
+A start is made by a `StartMaker`, a function of what other starts have led to so far: it is handed a `History`, which
+never changes, and returns starts. Makers are asked one after the other; only `Multistart` keeps what was reached.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Training
-from oar.progress import OnStep
-from oar.signals.base import Memory, Outcome
-from oar.solvers.descent.descent import FAR, DescentEnd, DescentSettings, descend
-from oar.solvers.descent.nonmonotone import wandering_search
-from oar.solvers.descent.open_ball import open_ball_search
-from oar.solvers.descent.single_refit import SingleRefit, point_of
-from oar.solvers.feasible.sets import FeasibleSet
+from oar.errors import NumericsError
+from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, LossPoint
 
 Array = NDArray[np.float64]
-OPENED = (2, np.inf)  # norms whose balls can be opened
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
-OPEN_STEPS, WANDERING_STEPS = 100, 250
 ENOUGH, SAME = 14, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
-SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
+PRECISION = 1e-8  # of refits that say whether a start is worth a descent
 
 
-class Start(NamedTuple):
-    """Moves (n + 1, d) to start from, and the longest first step from there, in budgets."""
-
-    moves: Array
-    longest: float = SLOWLY
-
-
-class Search:
-    """The descent from several starts, which share one deadline.
+@dataclass(frozen=True, eq=False)
+class History:
+    """The history of starts and their ends so far.
 
     Attributes:
-        objective: what is lowered.
-        feasible: where everyone may go.
-        settings: of each descent.
-        reached: where the starts that are still of interest have led to, best first.
-        steps: accepted steps of all of them.
+        reached: places that are still of interest, best first.
+        best_kind: the kind of the start that led to the best of them.
     """
 
-    def __init__(
-        self, objective: SingleRefit, feasible: FeasibleSet, settings: DescentSettings, on_step: OnStep | None = None
-    ) -> None:
-        self.objective, self.feasible, self.settings, self.on_step = objective, feasible, settings, on_step
-        self.reached: list[DescentEnd] = []
-        self.steps = 0
-
-    @property
-    def training(self) -> Training:
-        """The model, bound to people as they stand."""
-        return self.objective.training
-
-    @property
-    def late(self) -> bool:
-        """Whether the deadline is over."""
-        return time.monotonic() > self.settings.deadline
-
-    def go_on_within(self, feasible: FeasibleSet) -> None:
-        """Let whatever comes next be within another feasible set."""
-        self.feasible = feasible
+    reached: tuple[DescentEnd, ...] = ()
+    best_kind: str = ""
 
     @property
     def best(self) -> DescentEnd:
         """The best place so far."""
         return self.reached[0]
 
-    def begin(self, end: DescentEnd) -> None:
-        """Take a place as reached, without a step."""
-        self.reached = [end]
-
-    def run(self, start: Start, began: Outcome | None = None) -> None:
-        """Give one more start its first steps."""
-        moves, longest = start
-        most = min(PATIENCE, self.settings.max_steps)
-        self.reached.append(self.improved(moves, most, began=began, longest=longest))
-        self.reached.sort(key=lambda reached: reached.loss)
-
-    def judged(self, moves: Array, memory: Memory | None, precision: float) -> Outcome:
-        """Return what a refit says of some moves, which are no start."""
-        return self.objective.outcome(moves, memory, precision)
-
-    def took(self, steps: int) -> None:
-        """Count steps that were accepted outside a descent."""
-        self.steps += steps
-
     @property
     def agreed(self) -> bool:
         """Whether several starts have all ended in the same loss, so that more would most likely too."""
-        losses = [reached.loss for reached in self.reached]
+        losses = [end.loss for end in self.reached]
         return len(losses) >= ENOUGH and losses[-1] - losses[0] <= SAME * abs(losses[0])
 
-    def improved(
-        self,
-        start: Array,
-        most: int,
-        feasible: FeasibleSet | None = None,
-        began: Outcome | None = None,
-        longest: float = FAR,
-    ) -> DescentEnd:
-        """Descend from one place, within everyone's limits or others."""
-        within, settings = feasible or self.feasible, replace(self.settings, max_steps=most, longest=longest)
-        first = None if began is None else point_of(within.project(start), began)
-        found = descend(self.objective, within, start, settings, self.on_step, first)
-        self.took(found.steps)
-        return found
+    def then(self, end: DescentEnd, kind: str = "") -> History:
+        """Return the history with one more place; of equal losses the first counts."""
+        reached = _best_first((*self.reached, end))
+        return History(reached, kind if reached[0] is end else self.best_kind)
+
+
+def no_more_starts(history: History) -> Iterable[Start]:
+    """Return no start, whatever was reached."""
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A place to start from, and what it took to find it.
+
+    Attributes:
+        moves: (n + 1, d).
+        longest: the longest first step from there, in budgets.
+        began: the point there, where it is known.
+        steps: accepted steps that it took to find these moves.
+        only_better: whether it counts only where a refit there says less than the least loss so far.
+        kind: a name by which other makers know the start that led to the best place.
+        followed: the maker to be asked at once where this start leads to the best place so far.
+    """
+
+    moves: Array
+    longest: float = SLOWLY
+    began: LossPoint | None = None
+    steps: int = 0
+    only_better: bool = False
+    kind: str = ""
+    followed: Callable[[History], Iterable[Start]] = no_more_starts
+
+
+StartMaker = Callable[[History], Iterable[Start]]
+"""A function that makes starts from a history alone, all at once or as they are run; none where nothing suits."""
+
+
+class Multistart:
+    """Descents from several starts.
+
+    Attributes:
+        problem: what each of them descends on.
+        history: what they have led to.
+        steps: accepted steps of all of them, and of finding where to start.
+    """
+
+    def __init__(self, problem: DescentProblem, least: float = -np.inf) -> None:
+        """`least` is a loss than which none can be less."""
+        self.problem, self.history, self.steps, self._least = problem, History(), 0, least
 
     @property
-    def opens(self) -> bool:
-        """Whether everyone's limits are balls that can be opened."""
-        return self.feasible.is_ball and self.feasible.norm.p in OPENED
+    def best(self) -> DescentEnd:
+        """The best place so far."""
+        return self.history.best
 
-    def open_ball(self, start: Array | None = None) -> Array:
-        """Return moves found by quasi-Newton steps in the opened ball."""
-        most = min(OPEN_STEPS, self.settings.max_steps)
-        moves, steps = open_ball_search(self.objective, self.feasible, most, self.settings.deadline, start)
-        self.took(steps)
-        return moves
+    def run(self, start: Start) -> None:
+        """Give one more start its first steps."""
+        self.steps += start.steps
+        end = self.problem.improved(start.moves, PATIENCE, start.began, start.longest)
+        self.steps += end.steps
+        self.history = self.history.then(end, start.kind)
 
-    def wandered(self, start: Array, respond: bool = False) -> Array:
-        """Return moves found by projected gradients that may climb a little; with `respond`, from the full response."""
-        most = min(WANDERING_STEPS, self.settings.max_steps)
-        moves, steps = wandering_search(self.objective, self.feasible, most, self.settings.deadline, start, respond)
-        self.took(steps)
-        return moves
+    def run_all(self, makers: Iterable[StartMaker]) -> bool:
+        """Ask one maker after the other, and run its starts; return False once no loss can be less."""
+        return all(self._asked(maker) for maker in makers)
 
-    def carried_on(self) -> None:
+    def _asked(self, maker: StartMaker) -> bool:
+        with suppress(NumericsError):  # where a start cannot be made, or not be refitted, others stand
+            for start in maker(self.history):
+                before = self.best
+                with suppress(NumericsError):
+                    if start.only_better and not self._is_better(start):
+                        continue
+                    self.run(start)
+                if self.best.loss <= self._least or (self.best is not before and not self._asked(start.followed)):
+                    return False
+        return True
+
+    def _is_better(self, start: Start) -> bool:
+        return self.problem.judged(start.moves, None, PRECISION).loss < self.best.loss
+
+    def carry_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""
         taken = more = PATIENCE
-        while taken < self.settings.max_steps and any(reached.ended == "steps" for reached in self.reached):
-            more = min(2 * more, self.settings.max_steps - taken)
-            half = self.reached[: -(-len(self.reached) // 2)]
-            self.reached = [self._further(one, more) if one.ended == "steps" else one for one in half]
-            self.reached.sort(key=lambda reached: reached.loss)
+        while taken < self.problem.settings.max_steps and any(end.ended == "steps" for end in self.history.reached):
+            more = min(2 * more, self.problem.settings.max_steps - taken)
+            half = self.history.reached[: -(-len(self.history.reached) // 2)]
+            further = [self._further(end, more) if end.ended == "steps" else end for end in half]
+            self.history = replace(self.history, reached=_best_first(further))
             taken += more
 
-    def _further(self, one: DescentEnd, more: int) -> DescentEnd:
+    def _further(self, end: DescentEnd, more: int) -> DescentEnd:
         """Go on from one place; a start that creeps has ended, as it does where the loss has kinks."""
-        found = self.improved(one.moves, more)
-        gained = one.loss - found.loss
-        creeps = found.ended == "steps" and gained <= WORTH_IT * abs(one.loss)
+        found = self.problem.improved(end.moves, more)
+        self.steps += found.steps
+        gained = end.loss - found.loss
+        creeps = found.ended == "steps" and gained <= WORTH_IT * abs(end.loss)
         return replace(found, ended="creeps") if creeps else found
+
+
+def _best_first(ends: Iterable[DescentEnd]) -> tuple[DescentEnd, ...]:
+    return tuple(sorted(ends, key=lambda end: end.loss))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.signals.base import Memory
-from oar.solvers.centroids.spectral import BatchedObjective, Rows, minimise
-from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.descent.descent import SingleRefit
 from oar.solvers.feasible.sets import FeasibleSet
+from oar.solvers.query.move_search import BatchedObjective, Rows, minimise
 
 Array = NDArray[np.float64]
 PRECISION = 1e-10  # of refits: the change of slopes between two steps must not be noise

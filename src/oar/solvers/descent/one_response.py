@@ -1,22 +1,19 @@
-"""How members answer a signal once: what it would gain, and what a refit says of it.
+"""One response of all members to a signal: its estimated gain, and the outcome of a refit.
 
-Refits and responses as in `retrained`, for questions that try many choices of members and budgets. On a table moves are
-in cost, of those columns alone that somebody may move.
+Refits and responses as in `retrained`, for questions that try many choices of members and budgets.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.wrap.cost_units import CostUnits
+from oar.models.training import CostUnits
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining, TrainedRefit
-from oar.retraining.retraining import RefitResult
+from oar.retraining.retraining import OwnTraining, RefitResult, TrainedRefit
 from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit
 from oar.solvers.discrete.integer_moves import Lattice
@@ -26,28 +23,28 @@ PRECISION = 1e-9
 
 
 class OneResponse:
-    """A problem's training, bound to its people as they stand. The query moves only where `query`."""
+    """A problem's training, bound to its people as they stand; moves are counted in features."""
 
-    def __init__(self, problem: Problem, signal: Any = "auto", query: bool = False) -> None:
+    def __init__(self, problem: Problem, signal: Any, query: bool) -> None:
         self.problem, self._retraining = problem, OwnTraining(problem)
-        training: Any = self._retraining.training
-        self._maker, _ = as_signal(signal, training)
-        self.measured = None if problem.limits is None else problem.measured(query)
+        self.training: Any = self._retraining.training
+        self._maker, _ = as_signal(signal, self.training)
         self.point = problem.first_query
-        if self.measured is not None:
-            training = CostUnits(training, self.measured.columns, self.measured.costs, self.point)
-            self.point = training.point
-        self.training = training
-        self.weights: Array = training.weights
+        self.weights: Array = self.training.weights
         self.budgets = problem.allowance.everyones(problem.people.size)
+
+    @staticmethod
+    def of(problem: Problem, signal: Any = "auto", query: bool = False) -> OneResponse:
+        """Bind a problem; the query moves only where `query`."""
+        return (OneResponse if problem.limits is None else OneResponseOnTable)(problem, signal, query)
 
     def in_cost(self, moves: Array) -> Array:
         """Return moves (n, d) of features as they are counted here."""
-        return moves if self.measured is None else moves[:, self.measured.columns] * self.measured.costs
+        return moves
 
     def in_features(self, moves: Array) -> Array:
         """Return moves (n, d) of features, with whole steps free of rounding."""
-        return moves if self.measured is None else self.measured.exactly(moves)
+        return moves
 
     def lengths(self, moves: Array) -> Array:
         """Return how much of a budget each of these moves, counted as here, takes."""
@@ -72,15 +69,7 @@ class OneResponse:
 
     def respond(self, slopes: Array, budgets: Array) -> Array:
         """Return everyone's best move (n, d) along the slopes, within these budgets (n,) and their other limits."""
-        if self.measured is None:
-            return self.problem.allowance.norm.maximise(slopes, budgets)
-        region = dataclasses.replace(self.measured.unruled, radii=np.append(budgets, 0.0))
-        ruled = self.measured.ruled
-        if ruled is None:
-            measured = dataclasses.replace(self.measured, region=region)
-        else:
-            measured = dataclasses.replace(self.measured, ruled=dataclasses.replace(ruled, region=region))
-        return Lattice(measured).answer(slopes)
+        return self.problem.allowance.norm.maximise(slopes, budgets)
 
     def gains(self, outcome: Outcome) -> Array:
         """Return w̄_i max ⟨∇_x s_i, δ⟩ (n,): what everyone's full move from where they stand gains, to first order."""
@@ -92,3 +81,25 @@ class OneResponse:
         given = Contribution(None if outcome.moves is None else self.in_features(outcome.moves))
         refit = TrainedRefit(self._retraining, given, self._retraining.training, outcome.fit)
         return self._retraining.said(refit, query_move)
+
+
+class OneResponseOnTable(OneResponse):
+    """The same on a table: moves are in cost, of those columns alone that somebody may move."""
+
+    def __init__(self, problem: Problem, signal: Any, query: bool) -> None:
+        super().__init__(problem, signal, query)
+        self._measured = problem.measured(query)
+        self.training = CostUnits(self.training, self._measured.columns, self._measured.costs, self.point)
+        self.point = self.training.point
+
+    def in_cost(self, moves: Array) -> Array:
+        """Return moves (n, d) of features as they are counted here."""
+        return moves[:, self._measured.columns] * self._measured.costs
+
+    def in_features(self, moves: Array) -> Array:
+        """Return moves (n, d) of features, with whole steps free of rounding."""
+        return self._measured.exactly(moves)
+
+    def respond(self, slopes: Array, budgets: Array) -> Array:
+        """Return everyone's best integer move (n, d) along the slopes, within these budgets (n,) and other limits."""
+        return Lattice(self._measured.with_budgets(np.append(budgets, 0.0))).answer(slopes)

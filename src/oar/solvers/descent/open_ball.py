@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.signals.base import Memory
-from oar.solvers.descent.single_refit import SingleRefit
+from oar.solvers.descent.descent import SingleRefit
 from oar.solvers.feasible.sets import FeasibleSet
 
 Array = NDArray[np.float64]

@@ -26,12 +26,15 @@ from oar.plans.parts_plan import SignalPathPlan
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals.implicit import Implicit
-from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings, LossPoint, descend
-from oar.solvers.descent.retrained import CLEAR, ENDED, TIGHT
-from oar.solvers.query.own_move import best_own_move
-from oar.solvers.settings import ProjectedGradient, as_solver
+from oar.solvers.descent.descent import BEGIN, DescentEnd, DescentSettings, LossPoint, descend
+from oar.solvers.descent.retrained import CLEAR, ENDED
+from oar.solvers.feasible.sets import FeasibleMoves
+from oar.solvers.query.move_search import best_own_move
+from oar.solvers.registry import BALLS, Solver, Task
+from oar.solvers.settings import ProjectedGradient, given_settings, searching
 from oar.streaming import SignalPath, StreamedTraining, Stride
 from oar.streaming.passes import PathSums
+from oar.tolerances import TIGHT
 
 MOST_STEPS = 500
 TOLERANCE = 1e-6
@@ -39,7 +42,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class FittedPoint:
-    """What is kept of a refit to people in parts: the fit, ∇_θ of the query's loss, and once it is known v."""
+    """A refit to people in parts: the fit, ∇_θ of the query's loss, and v once it is known."""
 
     fit: Fit
     pull: np.ndarray
@@ -76,7 +79,7 @@ class PartsObjective:
         return replace(point, kept=replace(point.kept, signal=signal), gradient=gradient, signal_norm=norm)
 
 
-class PathsInBalls:
+class PathsInBalls(FeasibleMoves[SignalPath, Stride]):
     """Everyone's ball, for moves that are a signal path: each question is one pass over the data."""
 
     def __init__(self, training: StreamedTraining, largest: float) -> None:
@@ -88,19 +91,11 @@ class PathsInBalls:
         """Return the path: each of its steps ends within everyone's ball."""
         return moves
 
-    def respond(self, gradient: Stride) -> SignalPath:
-        """Return everyone's full response."""
-        return SignalPath((replace(gradient, length=FAR * self.span(gradient)),))
-
     def ahead(self, moves: SignalPath, gradient: Stride, length: float) -> tuple[SignalPath, float]:
         """Return the path with a projected step more, and the slope of the way there."""
         stride = replace(gradient, length=length)
         self._slope = self._training.advance(moves, stride)
         return moves.then(stride), self._slope
-
-    def slope(self, gradient: Stride, moves: SignalPath, aim: SignalPath) -> float:
-        """Return the slope of the way to an aim."""
-        return self._training.advance(moves, aim.strides[-1])
 
     def between(self, moves: SignalPath, aim: SignalPath, share: float) -> SignalPath:
         """Return the path at this share of its last step."""
@@ -129,14 +124,6 @@ class PathsInBalls:
         return self._seen.squared, curvature, self._seen.gap
 
 
-def solve(problem: Problem, solver: Any, signal: Any, on_step: OnStep | None = None) -> Proposal:
-    """Move the members to the least goal loss found."""
-    settings = as_solver(solver, ProjectedGradient(), (ProjectedGradient,))
-    check(problem, settings, signal)
-    run = _Run(problem, settings, signal, on_step)
-    return run.proposal()
-
-
 def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
     """Refuse what needs everybody in memory."""
     problem.only_balls("planning for people in parts")
@@ -147,9 +134,9 @@ def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
             f"query: must be one person with one label or value as goal for planning for people in parts, got "
             f"{problem.goal_words}; use people.loaded() if they fit into memory."
         )
-    if problem.keep is not None or problem.best is not None:
-        what = "keep" if problem.keep is not None else "participants"
-        raise OptionError(f"{what}: needs everybody in memory; leave it out, or use people.loaded() if they fit.")
+    for what, asked in (("keep", problem.keep), ("participants", problem.best)):
+        if asked is not None:
+            raise OptionError(f"{what}: needs everybody in memory; leave it out, or use people.loaded() if they fit.")
     if signal not in ("auto", "implicit") and not isinstance(signal, Implicit):
         raise OptionError(
             f"signal: people in parts are planned for by the implicit signal, got {signal!r}; leave it out."
@@ -161,16 +148,16 @@ def check(problem: Problem, settings: ProjectedGradient, signal: Any) -> None:
 class _Run:
     """One search: from where everyone stands, and maybe from a common shift."""
 
-    def __init__(self, problem: Problem, settings: ProjectedGradient, signal: Any, on_step: OnStep | None) -> None:
+    def __init__(self, problem: Problem, settings: ProjectedGradient, signal: Any, on_step: OnStep) -> None:
         self.problem, self.settings, self._on_step = problem, settings, on_step
-        tolerance = TOLERANCE if settings.tolerance is None else settings.tolerance
-        most = MOST_STEPS if settings.max_steps is None else settings.max_steps
-        self._settings = DescentSettings("spectral", most, tolerance, time.monotonic() + settings.time_limit)
-        self._solved = signal.tolerance if isinstance(signal, Implicit) else Implicit().tolerance
+        loop: dict[str, Any] = IN_PARTS | given_settings(settings)
+        deadline = time.monotonic() + settings.time_limit
+        self._settings = DescentSettings(settings.response, loop["max_steps"], loop["tolerance"], deadline)
+        self._solved: float = getattr(signal, "tolerance", Implicit.tolerance)
         self._before = replace(problem.people.engine.traffic)  # type: ignore[attr-defined]
         self.training = StreamedTraining(problem)
         radii = problem.allowance
-        self._largest = radii.budget if isinstance(radii.budget, float) else float(np.max(radii.budget))
+        self._largest = float(np.max(radii.budget))
         self._objective = PartsObjective(problem, self.training, self._solved)
         self._feasible = PathsInBalls(self.training, self._largest)
         self.steps = 0
@@ -215,8 +202,7 @@ class _Run:
 
         def counted(number: int, loss: float, gap: float) -> None:
             self.steps = before + number
-            if self._on_step is not None:
-                self._on_step(self.steps, loss, gap)
+            self._on_step(self.steps, loss, gap)
 
         return descend(self._objective, self._feasible, began.moves, self._settings, counted, began)
 
@@ -232,11 +218,25 @@ class _Run:
         problem = self.problem
         if not problem.model.equivariant or not problem.everyone_acts or not self._largest:
             return None
-        shared = problem.allowance.budget
-        shared = shared if isinstance(shared, float) else float(np.min(shared))
+        shared = float(np.min(problem.allowance.budget))
         own = best_own_move(problem, self.training, shared, unmoved, self.settings)
         return -own.move if own.loss < loss else None
 
 
 def _loss(end: DescentEnd) -> float:
     return end.loss
+
+
+IN_PARTS = {"max_steps": MOST_STEPS, "tolerance": TOLERANCE}
+
+
+class InParts(Solver):
+    """Projected gradient for people in parts, on a signal path."""
+
+    name, settings, requires, serves = "projected-gradient", ProjectedGradient, frozenset({"parts"}), BALLS
+
+    def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
+        """Move members along a signal path."""
+        settings = searching(settings, IN_PARTS)
+        check(task.problem, settings, task.signal)
+        return _Run(task.problem, settings, task.signal, task.on_step).proposal()

@@ -2,14 +2,14 @@
 
 The descent starts from where everybody stands, with a full response to the first signal. If it is not done after some
 steps, the budget is large (the loss is far from linear in the moves); if it stalls, the loss has kinks. Then there is a
-second start from moves that were grown slowly, for p = 2 and ∞ by quasi-Newton steps (`ball`), otherwise by letting
-budgets grow. With networks the second start takes small steps, because their loss is never close to linear.
+second start from moves that were grown slowly, for p = 2 and ∞ by quasi-Newton steps (`open_ball`), otherwise by
+letting budgets grow. With networks the second start takes small steps: their loss is never close to linear.
 
 Where everyone may move and training is translation-equivariant, "all members move by minus the query's best move" gives
 the query exactly what that move of its own would; if the descent ends above that, it starts from there too, so that the
 collective is never worse than an individual who may move as far as every member may. Where steps are quick, or where
 they are asked for, random starts follow (`starts`). All starts get a few steps, the better half of them goes on for
-twice as many, and so on (`search`).
+twice as many, and so on (`multistart`).
 
 The loss is not convex in the moves, so nothing is proved to be optimal and nothing to be impossible. A gap that closes
 on an approximate gradient certifies nothing, and is not called finished.
@@ -21,39 +21,47 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.limits.limit import Limit
 from oar.actions.own_action import ActionRegion
 from oar.actions.sets.cost_region import CostRegion, on_bounds
-from oar.errors import NumericsError
+from oar.errors import NumericsError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
-from oar.models.training import Fit, Training
-from oar.models.wrap.cost_units import CostUnits
+from oar.models.linear.losses import Linear
+from oar.models.training import CostUnits, Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
+from oar.progress import OnStep, silent
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
-from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentSettings
-from oar.solvers.descent.multistart import Search, Start
-from oar.solvers.descent.single_refit import SingleRefit, signalled
-from oar.solvers.descent.starts import other_starts
-from oar.solvers.discrete.exchanges import made_whole
+from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentProblem, DescentSettings, SingleRefit, point_of
+from oar.solvers.descent.multistart import Multistart, Start
+from oar.solvers.descent.starts import Starts
+from oar.solvers.discrete.exchanges import ExchangeSearch
 from oar.solvers.discrete.integer_moves import Lattice
-from oar.solvers.feasible.regions import FeasibleRegions
-from oar.solvers.feasible.sets import FeasibleBalls
-from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient
+from oar.solvers.feasible.sets import FeasibleBalls, FeasibleRegions
+from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task
+from oar.solvers.settings import (
+    FrankWolfe,
+    OneShot,
+    ProjectedGradient,
+    called,
+    current_effort,
+    given_settings,
+    no_idle_draws,
+    starts_at_random,
+)
+from oar.tolerances import CONVERGED, TIGHT
 
 Array = NDArray[np.float64]
-TIGHT = 1e-10
+FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 MOST_JUDGED = 3
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
-CONVERGED = 1e-6  # a larger gradient after the first refit is not that of a minimum
 FARTHEST = 1e9  # ranges of the features that anybody is sent
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",
@@ -72,7 +80,7 @@ def solve(
     settings: ProjectedGradient | FrankWolfe | OneShot,
     signal: Any,
     query: bool,
-    on_step: OnStep | None = None,
+    on_step: OnStep = silent,
     starts: Sequence[Array] = (),
     together: Aggregate | None = None,
     by: int | None = None,
@@ -89,60 +97,66 @@ def solve(
     maker, chosen = as_signal(signal, training)
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
+    whole, known = None, list(starts)
     if measured is not None:
         training = CostUnits(training, measured.columns, measured.costs, point)
-        point = training.point
-    convex, smooth = problem.model.convex, problem.model.smooth
-    objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not convex)
-    search = Search(objective, limits, replace(_descent_settings(settings), tight=not smooth), on_step)
+        point, whole = training.point, Lattice(measured)
+        known = [start[:, measured.columns] * measured.costs for start in starts]
+    objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not problem.model.convex)
+    loop = replace(_descent_settings(settings), tight=not problem.model.smooth)
+    descent = DescentProblem(objective, limits, loop, on_step)
     stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
-        return _given_up(problem, training, unmoved.fit, _name(settings))
-    whole_only = (
-        measured is not None and not isinstance(settings, ProjectedGradient) and bool(Lattice(measured).discrete.any())
-    )
-    if whole_only:  # everyone's best responses are whole, so no loop of cut ones comes first
-        step = maker.differentiate(training, unmoved, None)
-        search.begin(DescentEnd(signalled(stay, step), np.inf, [step.loss], "steps"))
+        return _given_up(problem, training, unmoved.fit, called(type(settings)))
+    if whole is not None and whole.discrete.any() and settings.response != "spectral":
+        # Everyone's best responses are whole, so no loop of cut ones comes first.
+        point_there = objective.signalled(stay, unmoved)
+        reached, steps = [DescentEnd(point_there, np.inf, [unmoved.loss], "steps")], 0
     else:
-        search.run(Start(stay, FAR), unmoved)
-    known = [start if measured is None else start[:, measured.columns] * measured.costs for start in starts]
-    others = other_starts(problem, settings, search, unmoved.fit)
-    for start in () if whole_only else chain(map(Start, known), others):
-        with suppress(NumericsError):  # where it cannot be refitted, other starts stand
-            search.run(start)
-        if search.best.loss <= problem.model.least_loss:
-            break  # nothing can be better
-    if not whole_only:
-        search.carried_on()
+        search = Multistart(descent, problem.model.least_loss)
+        search.run(Start(stay, FAR, point_of(limits.project(stay), unmoved)))
+        if search.run_all([lambda _: map(Start, known)]):
+            search.run_all(Starts(problem, settings, descent, unmoved.fit).in_order(search.best))
+        search.carry_on()
+        reached, steps = list(search.history.reached), search.steps
+    if whole is not None:
+        descent = replace(descent, feasible=FeasibleRegions(whole.region, limits.weights))
+        exchanges = ExchangeSearch(problem, descent, whole, unmoved, steps)
+        reached = [exchanges.best(reached[0], known)]
+        steps = exchanges.steps
+    best, final = _judged_tightly(descent, reached, stay, unmoved)
+    stuck, moves = False, best.moves + 0.0
     if measured is not None:
-        search.begin(made_whole(problem, search, measured, unmoved, known))
-    best, final = _judged_tightly(search, stay, unmoved)
-    # Rules only choose among moves, so what is proved goes by the limits without them.
-    stuck = measured is not None and FeasibleRegions(measured.unruled, limits.weights).nobody_moves
+        # Rules only choose among moves, so what is proved goes by the limits without them.
+        stuck = FeasibleRegions(measured.unruled, limits.weights).nobody_moves
+        moves = _exactly(problem, measured, best.moves)
     finished = stuck or isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
     signal = None if best.step.signal is None else given(best.step.signal)
-    moves = best.moves + 0.0 if measured is None else measured.exactly(best.moves)
-    if measured is not None and problem.limits is not None and problem.people.encoding is not None:
-        features = np.asarray(problem.people.features, dtype=np.float64)
-        moves[:-1] = on_bounds(problem.limits, problem.people.encoding, features, moves[:-1])
     return Proposal(
         plan=MemberPlan(problem, moves[-1], moves[:-1], given(best.step.fit.parameters), signal),
-        solver=_name(settings),
+        solver=called(type(settings)),
         claimed_loss=final.loss,
         gap=0.0 if stuck else best.gap,
         exact=stuck,
         finished=finished,
         ended="" if finished else ENDED[best.ended],
-        steps=search.steps,
+        steps=steps,
         passes=training.passes,
         note=f"{chosen} {best.step.note}{_dominance(problem)}",
         residual=final.fit.residual,
         promised=not _dominance(problem),
     )
+
+
+def _exactly(problem: Problem, measured: CostRegion, moves: Array) -> Array:
+    """Return moves (n + 1, d) of a table's features: whole steps without rounding, and nobody past a bound by it."""
+    found, people = measured.exactly(moves), problem.people
+    features = np.asarray(people.features, dtype=np.float64)
+    found[:-1] = on_bounds(problem.limits, people.encoding, features, found[:-1])  # type: ignore[arg-type]
+    return found
 
 
 def _dominance(problem: Problem) -> str:
@@ -179,26 +193,28 @@ def _limits(
     return FeasibleBalls(problem.allowance.norm, np.minimum(radii, FARTHEST * (spread or 1.0)), weights)
 
 
-def _judged_tightly(search: Search, stay: Array, unmoved: Outcome) -> tuple[DescentEnd, Outcome]:
+def _judged_tightly(
+    descent: DescentProblem, reached: list[DescentEnd], stay: Array, unmoved: Outcome
+) -> tuple[DescentEnd, Outcome]:
     """Return the best moves and what a tight refit says of them: those on the way are only as tight as steps needed.
 
     Where training has many minima, a tighter refit may end in another one. There the next best moves are judged too,
     and staying put.
     """
-    if not search.objective.from_scratch:
-        return search.best, _tightly(search, search.best)
-    candidates = [*search.reached[:MOST_JUDGED], search.improved(stay, 0, began=unmoved)]
-    judged = [(one, _tightly(search, one)) for one in candidates]
+    if not descent.objective.from_scratch:
+        return reached[0], _tightly(descent, reached[0])
+    staying = descent.improved(stay, 0, point_of(descent.feasible.project(stay), unmoved))
+    judged = [(one, _tightly(descent, one)) for one in (*reached[:MOST_JUDGED], staying)]
     return min(judged, key=lambda pair: pair[1].loss)
 
 
-def _tightly(search: Search, reached: DescentEnd) -> Outcome:
+def _tightly(descent: DescentProblem, reached: DescentEnd) -> Outcome:
     step, point = reached.step, reached.point
-    scratch = search.objective.from_scratch
+    scratch = descent.objective.from_scratch
     if not scratch and point.signal_norm * point.residual <= CLEAR * abs(point.loss):
         return step.outcome
     with suppress(NumericsError):
-        return search.judged(reached.moves, None if scratch else step.memory, TIGHT)
+        return descent.judged(reached.moves, None if scratch else step.memory, TIGHT)
     return step.outcome
 
 
@@ -224,16 +240,120 @@ def _trustworthy(maker: Signal, training: Training) -> bool:
     return maker.exact and not getattr(training, "damping", 0.0) and not getattr(training, "inexact", "")
 
 
-def _descent_settings(settings: ProjectedGradient | FrankWolfe | OneShot) -> DescentSettings:
-    if isinstance(settings, OneShot):
-        return DescentSettings("frank-wolfe", 1, 0.0, np.inf)
-    kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
-    assert settings.max_steps is not None
-    assert settings.tolerance is not None
+def _descent_settings(settings: Any) -> DescentSettings:
     deadline = time.monotonic() + settings.time_limit
-    search = getattr(settings, "line_search", "armijo")
-    return DescentSettings(kind, settings.max_steps, settings.tolerance, deadline, search)
+    return DescentSettings(settings.response, settings.max_steps, settings.tolerance, deadline, settings.line_search)
 
 
-def _name(settings: ProjectedGradient | FrankWolfe | OneShot) -> str:
-    return {ProjectedGradient: "projected-gradient", FrankWolfe: "frank-wolfe", OneShot: "one-shot"}[type(settings)]
+class RefittedDescent(Solver):
+    """First-order descent on true refits, from several starts."""
+
+    verbs = ("collective", "joint")
+    serves = IN_MEMORY - {"best", "levers"}
+
+    def refusal(self, task: Task) -> str | None:
+        """Return why nothing is refitted in a loop, or the usual reasons."""
+        if "rounds" not in task.needs and not task.needs & REFITTED:
+            return "is for models that are refitted in a loop, and nearest centroid is solved without"
+        if task.verb == "joint" and "own set" in task.needs:
+            return "does not know what the query may do by an action of one's own"
+        return super().refusal(task)
+
+    def settled(self, problem: Problem, settings: Any) -> Any:
+        """Return settings in which what was left open suits the problem and the effort."""
+        usual, effort = _suitable(problem, type(settings)), current_effort()
+        no_idle_draws(replace(settings, **(usual | given_settings(settings))), starts_at_random(problem))
+        settings = effort.settled(settings)
+        return replace(settings, **(effort.loop(usual, random=problem.limits is None) | given_settings(settings)))
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Settle what was left open, and descend."""
+        return solve(
+            task.problem,
+            self.settled(task.problem, settings),
+            task.signal,
+            task.query,
+            task.on_step,
+            task.starts,
+            task.together,
+            task.by,
+            task.anchors,
+        )
+
+
+class FrankWolfeDescent(RefittedDescent):
+    """Damped best responses, which on a table are quick (a knapsack) and integer; projections are slow there."""
+
+    name, settings = "frank-wolfe", FrankWolfe
+
+    def refusal(self, task: Task) -> str | None:
+        """Return why "auto" rather takes projected gradient, or the usual reasons."""
+        if task.is_auto and not _moves_in_steps(task.problem):
+            return "is taken by name, or where moves are integer"
+        return super().refusal(task)
+
+    def settled(self, problem: Problem, settings: Any) -> Any:
+        """Return settings that suit the problem; refuse those that do nothing where moves are integer."""
+        if _moves_in_steps(problem):
+            _no_idle_settings(settings)
+        return super().settled(problem, settings)
+
+
+class GradientDescent(RefittedDescent):
+    """Projected gradient with spectral steps."""
+
+    name, settings = "projected-gradient", ProjectedGradient
+
+
+class OneShotDescent(RefittedDescent):
+    """One signal, one full response, one refit."""
+
+    name, settings, auto = "one-shot", OneShot, False
+
+    def settled(self, problem: Problem, settings: Any) -> Any:
+        """Return the settings: nothing is left open."""
+        return settings
+
+
+def _moves_in_steps(problem: Problem) -> bool:
+    """Report whether people of a table may change something that has whole steps or levels."""
+    if problem.limits is None:
+        return False
+    assert problem.people.schema is not None
+    free = Limit()
+    limits = {column.name: problem.limits.columns.get(column.name, free) for column in problem.people.schema}
+    own = {name for one in problem.limits.own.values() for name in one}
+    return any(
+        (column.whole or limits[column.name].step is not None)
+        and (not limits[column.name].immutable or column.name in own)
+        for column in problem.people.schema
+    )
+
+
+def _no_idle_settings(settings: FrankWolfe) -> None:
+    usual = FrankWolfe()
+    for name in ("restarts", "line_search", "seed"):
+        if getattr(settings, name) != getattr(usual, name):
+            raise OptionError(
+                f"{name}: does nothing where moves are whole, as on this table; leave it out, or use "
+                "solver='projected-gradient'."
+            )
+
+
+def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
+    """Return settings that suit the problem: the loss has several minima, and some are looked at where steps are quick.
+
+    A step takes a millisecond with few people and a linear model, and the training of a network from scratch elsewhere.
+    """
+    numbers = problem.people.size * problem.people.dimensions
+    model = problem.model
+    if not (model.convex or model.only_asked):
+        return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
+    if problem.limits is not None:  # moves are made whole afterwards, so that the last digits do not matter
+        return {"max_steps": 100, "tolerance": 1e-4 if numbers <= MANY else 1e-3, "restarts": 0}
+    restarts = (24, 8, 0) if isinstance(problem.model, Linear) else (8, 0, 0)
+    size = 0 if numbers <= FEW else 1 if numbers <= MORE else 2
+    steps, tolerance = (2_000, 1e-7) if size == 0 else (500, 1e-6)
+    if kind is FrankWolfe:
+        steps, tolerance = 500, 1e-5
+    return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts[size]}

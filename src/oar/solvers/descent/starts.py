@@ -1,14 +1,15 @@
 """Starts of the descent, beside where everybody stands.
 
 Grown slowly; everyone by minus the query's own best move; past kinks by quasi-Newton steps and by steps that may climb;
-at random, in several ways; and on the corners across the ball. Which ones depends on how the search went so far.
+at random, in several ways; and on the corners across the ball. Which ones depends on how the first start ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -17,13 +18,15 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.training import Fit
-from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.descent.corners import across, one_by_one
-from oar.solvers.descent.multistart import PATIENCE, SLOWLY, WORTH_IT, Search, Start
-from oar.solvers.descent.open_ball import opened
+from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem
+from oar.solvers.descent.multistart import PATIENCE, WORTH_IT, History, Start, StartMaker
+from oar.solvers.descent.nonmonotone import wandering_search
+from oar.solvers.descent.open_ball import open_ball_search, opened
+from oar.solvers.discrete.exchanges import other_ways
 from oar.solvers.feasible.sets import FeasibleSet
-from oar.solvers.query.own_move import best_own_move
+from oar.solvers.query.move_search import best_own_move
 from oar.solvers.settings import ProjectedGradient
 
 Array = NDArray[np.float64]
@@ -33,252 +36,286 @@ NEAR, NEARER = 0.3, 0.5  # of everyone's budget
 SHAKEN = (0.1, 0.2, 0.4)  # shares of the people, or of everyone's budget
 SOME = 0.4  # standard deviations: a third of the people
 WIDTHS = (0.3, 1.0, 3.0)  # of random starts in the opened ball: near where everybody stands, and near the edge
+OPENED = (2, np.inf)  # norms whose balls can be opened
 KINDS, ANYWHERE, ABOUT_THE_BEST = 6, (0, 1, 3), (2, 4, 5)  # of random starts, by the order of their turns
 MOST_REOPENED = 5
 SCREENED, SCREENING = 4, 15  # times as many starts as are asked for, and for how many steps
 MOST_AXES = 20
-PRECISION = 1e-8
 MOST_ONE_BY_ONE = 500  # numbers: of members' moves
+OPEN_STEPS, WANDERING_STEPS = 100, 250
+PAST_KINKS = "past kinks"
 
 
-def _grown(search: Search, stay: Array) -> Array:
-    """Return moves that were grown slowly, which at large budgets end in better minima than a full response does."""
-    limits = search.feasible
-    if search.opens:
-        return search.open_ball()
-    moves = stay
-    for share in GROWTH:
-        moves = search.improved(moves, min(GROWTH_STEPS, search.settings.max_steps), limits.smaller(share)).moves
-    return moves
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """The starts that suit a problem; each maker is a function of a history, and nothing here changes.
 
-
-def other_starts(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
-    """Yield more places to start from; which ones depends on how the search went so far."""
-    if not search.settings.max_steps:  # what is promised without any step
-        yield from _opposite(problem, settings, search, unmoved)
-        return
-    people, loop = problem.people, search.settings
-    from_scratch = search.objective.from_scratch
-    stay = np.zeros_like(search.best.moves)
-    ended, smooth = search.best.ended, problem.model.smooth
-    kinked = loop.response == "spectral" and (ended == "stalled" or (ended == "steps" and not smooth))
-    restarts, seed = getattr(settings, "restarts", 0), getattr(settings, "seed", 0)
-    large = ended == "steps" and loop.max_steps > PATIENCE
-    if loop.response == "spectral" and (kinked or large or restarts):
-        yield Start(_grown(search, stay))
-    # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
-    if restarts or (from_scratch and ended != "closed" and loop.response == "spectral"):
-        yield Start(stay)
-    yield from _opposite(problem, settings, search, unmoved)
-    wanders = restarts and not smooth and loop.response == "spectral"
-    if wanders:
-        yield from _wandered(people, search, stay, _drawn(search, restarts // 2, [seed, 1]))
-    drawn = _drawn(search, restarts, seed)
-    if kinked and search.opens:
-        yield from _past_kinks(people, search, drawn)
-    elif restarts:
-        yield from _at_random(problem, search, drawn)
-    if restarts and search.feasible.norm.p != 2 and not search.agreed and not from_scratch:
-        yield from _screened(people, search, _drawn(search, SCREENED * restarts, [seed, 3]), max(1, restarts // 3))
-    if restarts:
-        yield from _other_corners(search)
-    if wanders:
-        yield from _shaken(people, search, _drawn(search, 2 * restarts, [seed, 2]))
-        yield from _other_corners(search)
-
-
-def _screened(people: Population, search: Search, drawn: Iterator[Array], kept: int) -> Iterator[Start]:
-    """Yield what a few steps made of many random starts, the best of them only: balls with corners have many minima."""
-    ends: list[tuple[float, int, Array]] = []
-    for number, draw in enumerate(drawn):
-        if search.late:
-            break
-        with suppress(NumericsError):
-            corners = search.feasible.respond(draw[_own_places(people)])
-            reached = search.improved(corners, min(SCREENING, search.settings.max_steps), longest=SLOWLY)
-            ends = sorted([*ends, (reached.loss, number, reached.moves)], key=lambda end: end[:2])[:kept]
-    yield from (Start(moves) for _, _, moves in ends)
-
-
-def _other_corners(search: Search) -> Iterator[Start]:
-    """Yield the best moves with members on other corners: all who like them better; where few are, one by one."""
-    if search.training.dimensions <= MOST_AXES and search.feasible.is_ball:
-        yield from map(Start, across(search))
-        numbers = search.training.size * search.training.dimensions
-        if numbers <= MOST_ONE_BY_ONE and not search.objective.from_scratch:
-            yield from map(Start, one_by_one(search))
-
-
-def _opposite(problem: Problem, settings: Any, search: Search, unmoved: Fit) -> Iterator[Start]:
-    """Yield everyone by minus the query's own best move: members who all move by −m are a query that moves by m."""
-    people, limits = problem.people, search.feasible
-    if not limits.is_ball:  # where each has limits of its own, few may all move alike
-        if search.settings.max_steps > 1:
-            yield from _found_better(search, other_ways(problem, search.best.step.slopes, limits.respond))
-        return
-    # People without weight do not matter.
-    shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0
-    reach = shared + float(limits.radii[-1])
-    if reach == 0 or problem.several:
-        return
-    starts, seed = getattr(settings, "random_starts", 8), getattr(settings, "seed", 0)
-    own = best_own_move(problem, search.training, reach, unmoved, ProjectedGradient(random_starts=starts, seed=seed))
-    if own.loss < search.best.loss or getattr(settings, "restarts", False):
-        shares = np.append(np.full(people.size, -shared), limits.radii[-1]) / reach
-        yield Start(limits.project(shares[:, None] * own.move))
-
-
-def other_ways(problem: Problem, slopes: Array, respond: Callable[[Array], Array]) -> Iterator[Array]:
-    """Yield everyone's full response, but those of one class all go the other way; then everyone does.
-
-    A class that may not move away from the query may go past it: the loss rises at first, and no slope tells.
+    Attributes:
+        problem: the problem to solve.
+        settings: what the user has set: restarts, random_starts and seed.
+        descent: what every start descends on.
+        unmoved: the fit before anybody moves.
     """
-    there, back = respond(slopes), respond(-slopes)
-    if not problem.regresses:
-        codes = np.append(problem.people.codes(0, problem.people.size), -1)
-        for code in range(len(problem.people.classes)):
-            yield np.where((codes == code)[:, None], back, there)
-    yield back
 
+    problem: Problem
+    settings: Any
+    descent: DescentProblem
+    unmoved: Fit
 
-def _found_better(search: Search, found: Iterator[Array]) -> Iterator[Start]:
-    """Yield moves as starts that are better than the best by a refit of their own."""
-    for moves in found:
-        with suppress(NumericsError):
-            outcome = search.judged(moves, None, PRECISION)
-            if outcome.loss < search.best.loss:
-                yield Start(moves)
+    @property
+    def _feasible(self) -> FeasibleSet:
+        return self.descent.feasible
 
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self._feasible.radii.size, self.descent.objective.query.size
 
-def _wandered(people: Population, search: Search, stay: Array, drawn: Iterator[Array]) -> Iterator[Start]:
-    """Yield where wandering leads to, of which none are always the better ones.
+    @property
+    def _opens(self) -> bool:
+        """Whether everyone's limits are balls that can be opened."""
+        return self._feasible.is_ball and self._feasible.norm.p in OPENED
 
-    From everyone's full response, from moves grown slowly, and from where everybody stands; then by turns from the edge
-    of everyone's limits, from near where they stand, and from the edge with everyone on the same side.
-    """
-    limits = search.feasible
-    yield from _found(lambda: search.wandered(stay, respond=True))
-    if search.opens:
-        yield from _found(lambda: search.wandered(search.open_ball()))
-    yield from _found(lambda: search.wandered(stay))
-    for number, draw in enumerate(drawn):
-        if search.late:
+    @cached_property
+    def _random(self) -> RandomStarts:
+        return RandomStarts(self.problem, self._feasible)
+
+    def in_order(self, first: DescentEnd) -> Iterator[StartMaker]:
+        """Yield the makers that are asked, one after the other; `first` is how the search went until now."""
+        loop, ended, smooth = self.descent.settings, first.ended, self.problem.model.smooth
+        if not loop.max_steps:  # what is promised without any step
+            yield self.opposite
             return
-        heading = draw[_own_places(people)]
-        kinds = (
-            limits.respond(heading),
-            limits.project(NEAR * limits.radii[:, None] * heading),
-            limits.respond(np.broadcast_to(heading[-1], stay.shape)),
-        )
-        yield from _found(partial(search.wandered, kinds[number % len(kinds)]))
+        spectral, restarts = loop.response == "spectral", self.settings.restarts
+        kinked = spectral and (ended == "stalled" or (ended == "steps" and not smooth))
+        large = ended == "steps" and loop.max_steps > PATIENCE
+        if spectral and (kinked or large or restarts):
+            yield self.grown
+        # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
+        if restarts or (self.descent.objective.from_scratch and ended != "closed" and spectral):
+            yield self.slowly
+        yield self.opposite
+        yield from self._at_random(restarts, spectral and not smooth, kinked and self._opens)
 
-
-def _shaken(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
-    """Yield where wandering leads to from the best moves so far, after they were shaken, so that gains add up.
-
-    By turns some people are put at random on their edge, and everyone is moved a little.
-    """
-    from scipy.special import ndtr
-
-    limits, places = search.feasible, _own_places(people)
-    for number, (who, where) in enumerate(zip(drawn, drawn, strict=False)):  # two draws for each
-        if search.late:
+    def _at_random(self, restarts: int, wanders: bool, opens: bool) -> Iterator[StartMaker]:
+        """Yield makers of random starts and of what follows them; with `opens`, before and after quasi-Newton steps."""
+        seed = self.settings.seed
+        if restarts and wanders:
+            yield from self._wandering(self._drawn(restarts // 2, [seed, 1]))
+        drawn = self._drawn(restarts, seed)
+        if opens:
+            yield self.reopened
+            for number, draw in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
+                yield partial(self.past_kinks, number, draw)
+            yield self.reopened_again
+        else:
+            for number, draw in enumerate(drawn):
+                yield partial(self.at_random, number, draw)
+        if not restarts:
             return
-        best, share = search.best.moves, SHAKEN[number % len(SHAKEN)]
+        if self._feasible.norm.p != 2 and not self.descent.objective.from_scratch:
+            yield partial(self.screened, SCREENED * restarts, [seed, 3], max(1, restarts // 3))
+        yield from self._corners()
+        if wanders:
+            shaking = self._drawn(2 * restarts, [seed, 2])
+            for number, (who, where) in enumerate(zip(shaking, shaking, strict=False)):  # two draws for each
+                yield partial(self.shaken, number, who, where)
+            yield from self._corners()
+
+    def _drawn(self, count: int, seed: int | list[int]) -> Iterator[Array]:
+        """Draw normal numbers (n + 1, d) again and again."""
+        generator = np.random.default_rng(seed)
+        for _ in range(count):
+            yield generator.normal(size=self._shape)
+
+    def grown(self, history: History) -> Iterable[Start]:
+        """Return moves that were grown slowly, which at large budgets end in better minima than full responses do."""
+        if self._opens:
+            return self._open_ball(None)
+        moves, steps = np.zeros(self._shape), 0
+        for share in GROWTH:
+            smaller = replace(self.descent, feasible=self._feasible.smaller(share))
+            end = smaller.improved(moves, GROWTH_STEPS)
+            moves, steps = end.moves, steps + end.steps
+        return [Start(moves, steps=steps)]
+
+    def slowly(self, history: History) -> Iterable[Start]:
+        """Return where everybody stands, once more, for shorter steps than the first start's."""
+        return [Start(np.zeros(self._shape))]
+
+    def screened(self, count: int, seed: list[int], kept: int, history: History) -> Iterable[Start]:
+        """Return the best of what a few steps make of many random starts: balls with corners have many minima."""
+        ends: list[tuple[float, int, Array]] = []
+        steps = 0
+        for number, draw in enumerate(self._drawn(0 if history.agreed else count, seed)):
+            if self.descent.late:
+                break
+            with suppress(NumericsError):
+                corners = self._feasible.respond(draw[self._random.places])
+                reached = self.descent.improved(corners, SCREENING, longest=SLOWLY)
+                steps += reached.steps
+                ends = sorted([*ends, (reached.loss, number, reached.moves)], key=lambda end: end[:2])[:kept]
+        return [Start(moves, steps=0 if place else steps) for place, (_, _, moves) in enumerate(ends)]
+
+    def _corners(self) -> Iterator[StartMaker]:
+        """Yield makers of the best moves with members on other corners: all who like it; of few people, one by one."""
+        size, dimensions = self.descent.training.size, self.descent.training.dimensions
+        if dimensions <= MOST_AXES and self._feasible.is_ball:
+            yield partial(across, self.descent)
+            if size * dimensions <= MOST_ONE_BY_ONE and not self.descent.objective.from_scratch:
+                yield partial(one_by_one, self.descent)
+
+    def opposite(self, history: History) -> Iterable[Start]:
+        """Return everyone by minus the query's own best move: all members' moving by −m is the query's by m."""
+        problem, limits = self.problem, self._feasible
+        if not limits.is_ball:  # where each has limits of its own, few may all move alike
+            few = self.descent.settings.max_steps <= 1
+            ways = () if few else other_ways(problem, history.best.step.slopes, limits.respond)
+            return (Start(moves, only_better=True) for moves in ways)
+        # People without weight do not matter.
+        shared = float(limits.radii[:-1][limits.weights[:-1] > 0].min()) if problem.model.equivariant else 0.0
+        reach = shared + float(limits.radii[-1])
+        if reach == 0 or problem.several:
+            return ()
+        number = getattr(self.settings, "random_starts", 8)
+        asked = ProjectedGradient(random_starts=number, seed=self.settings.seed)
+        own = best_own_move(problem, self.descent.training, reach, self.unmoved, asked)
+        if not (own.loss < history.best.loss or self.settings.restarts):
+            return ()
+        shares = np.append(np.full(problem.people.size, -shared), limits.radii[-1]) / reach
+        return [Start(limits.project(shares[:, None] * own.move))]
+
+    def _wandering(self, drawn: Iterator[Array]) -> Iterator[StartMaker]:
+        """Yield makers of where wandering leads to, of which none are always the better ones.
+
+        From everyone's full response, from moves grown slowly, and from where everybody stands; then by turns from the
+        edge of everyone's limits, from near where they stand, and from the edge with everyone on the same side.
+        """
+        yield lambda history: self._wandered(np.zeros(self._shape), respond=True)
+        if self._opens:
+            yield self.grown_and_wandered
+        yield lambda history: self._wandered(np.zeros(self._shape))
+        for number, draw in enumerate(drawn):
+            yield partial(self.wandered_from, number, draw)
+
+    def grown_and_wandered(self, history: History) -> Iterable[Start]:
+        """Return where wandering leads to from moves that were grown slowly."""
+        (grown,) = self._open_ball(None)
+        return [replace(start, steps=start.steps + grown.steps) for start in self._wandered(grown.moves)]
+
+    def wandered_from(self, number: int, draw: Array, history: History) -> Iterable[Start]:
+        """Return where wandering leads to from a random place, of three kinds by turns."""
+        if self.descent.late:
+            return ()
+        limits, heading = self._feasible, draw[self._random.places]
+        if number % 3 == 0:
+            return self._wandered(limits.respond(heading))
+        if number % 3 == 1:
+            return self._wandered(limits.project(NEAR * limits.radii[:, None] * heading))
+        return self._wandered(limits.respond(np.broadcast_to(heading[-1], self._shape)))
+
+    def shaken(self, number: int, who: Array, where: Array, history: History) -> Iterable[Start]:
+        """Return where wandering leads to from the best moves so far, after they were shaken, so that gains add up.
+
+        By turns some people are put at random on their edge, and everyone is moved a little.
+        """
+        from scipy.special import ndtr
+
+        if self.descent.late:
+            return ()
+        limits, places = self._feasible, self._random.places
+        best, share = history.best.moves, SHAKEN[number % len(SHAKEN)]
         chances, heading = 2 * ndtr(who[places]) - 1, where[places]
-        some = np.where(np.abs(chances[:, :1]) < share, limits.respond(heading), best)
-        a_little = limits.project(best + share * limits.radii[:, None] * chances)
-        yield from _found(partial(search.wandered, a_little if number % 4 == 3 else some))
+        if number % 4 == 3:
+            return self._wandered(limits.project(best + share * limits.radii[:, None] * chances))
+        return self._wandered(np.where(np.abs(chances[:, :1]) < share, limits.respond(heading), best))
 
+    def _wandered(self, start: Array, respond: bool = False) -> list[Start]:
+        """Return moves found by projected gradients that may climb a little; with `respond`, from the full response."""
+        loop = self.descent.settings
+        most = min(WANDERING_STEPS, loop.max_steps)
+        moves, steps = wandering_search(self.descent.objective, self._feasible, most, loop.deadline, start, respond)
+        return [Start(moves, steps=steps)]
 
-def _found(moves: Callable[[], Array]) -> Iterator[Start]:
-    """Yield the moves as a start, if training can be followed all the way to them."""
-    with suppress(NumericsError):
-        yield Start(moves())
+    def at_random(self, number: int, draw: Array, history: History) -> Iterable[Start]:
+        """Return a random start, of several kinds by turns."""
+        if self.descent.late or history.agreed:
+            return ()
+        return [Start(self._random.start(number, draw, history.best.moves))]
 
-
-def _drawn(search: Search, count: int, seed: int | list[int]) -> Iterator[Array]:
-    """Draw normal numbers (n + 1, d) again and again."""
-    shape, generator = search.best.moves.shape, np.random.default_rng(seed)
-    for _ in range(count):
-        yield generator.normal(size=shape)
-
-
-def _own_places(people: Population) -> NDArray[np.intp]:
-    """Return which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
-    labels = np.asarray(people.labels)
-    if labels.dtype.kind in "fiub":
-        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    else:  # words, or anything else that only has to be told apart
-        labels = people.codes(0, people.size)
-    weights = people.row_weights
-    keys = (weights, labels, *np.asarray(people.features, dtype=np.float64).T)
-    return np.append(np.lexsort(keys).argsort(), people.size)
-
-
-def _at_random(problem: Problem, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
-    """Yield random starts of several kinds by turns."""
-    for kind in random_kinds(problem, search.feasible, drawn):
-        if search.late or search.agreed:
+    def past_kinks(self, number: int, draw: Array, history: History) -> Iterable[Start]:
+        """Yield a random start before and after quasi-Newton steps; neither is always the better one."""
+        if self.descent.late:
             return
-        yield Start(kind(search.best.moves))
+        heading = draw[self._random.places]
+        yield Start(self._feasible.respond(heading), kind=PAST_KINKS)
+        yield from self._open_ball(WIDTHS[number % len(WIDTHS)] * heading, kind=PAST_KINKS)
+
+    def reopened(self, history: History, least: float = np.inf, rounds: int = MOST_REOPENED) -> Iterable[Start]:
+        """Return what quasi-Newton steps find from the best point, again and again as long as that helps."""
+        loss = history.best.loss
+        if not rounds or (least < np.inf and (loss > least or self.descent.late)):
+            return ()
+        again = partial(self.reopened, least=loss - WORTH_IT * abs(loss), rounds=rounds - 1)
+        return self._open_ball(opened(history.best.moves, self._feasible), followed=again)
+
+    def reopened_again(self, history: History) -> Iterable[Start]:
+        """Return the same, where random starts have led to a better point than before."""
+        goes_on = history.best_kind == PAST_KINKS and not self.descent.late
+        return self.reopened(history) if goes_on else ()
+
+    def _open_ball(self, start: Array | None, **more: Any) -> list[Start]:
+        """Return moves found by quasi-Newton steps in the opened ball."""
+        loop = self.descent.settings
+        most = min(OPEN_STEPS, loop.max_steps)
+        moves, steps = open_ball_search(self.descent.objective, self._feasible, most, loop.deadline, start)
+        return [Start(moves, steps=steps, **more)]
 
 
-def random_kinds(problem: Problem, limits: FeasibleSet, drawn: Iterator[Array]) -> Iterator[Callable[[Array], Array]]:
-    """Yield functions that make a random start, given the best moves so far: kinds by turns, none always the better.
+@dataclass(frozen=True, eq=False)
+class RandomStarts:
+    """Random starts of six kinds by turns, none always the better.
 
     Every class its own way; near where everybody stands; about the best moves so far; at the edge of everyone's limits;
     there for some people, and the best moves so far for the others; nearer to the best moves so far.
     """
-    from scipy.special import ndtr
 
-    people = problem.people
-    labels = people.target_rows(problem.regresses)
-    groups = np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
-    places = _own_places(people)
-    for number, draw in enumerate(drawn):
+    problem: Problem
+    limits: FeasibleSet
 
-        def start(best: Array, kind: int = number % KINDS, draw: Array = draw) -> Array:
-            heading = draw[places]
-            inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
-            match kind:
-                case 0:
-                    return limits.respond(draw[groups])
-                case 1:
-                    return limits.project(NEAR * inside)
-                case 2:
-                    return limits.project(best + inside)
-                case 3:
-                    return limits.respond(heading)
-                case 4:
-                    some = np.abs(heading[:, :1]) < SOME
-                    return np.where(some, limits.respond(np.roll(heading, 1, axis=1)), best)
-            return limits.project(best + NEARER * inside)
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Which row of a draw is whose (n + 1,), the query's last: it does not depend on how people are listed."""
+        people = self.problem.people
+        labels = np.asarray(people.labels)
+        if labels.dtype.kind in "fiub":
+            labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+        else:  # words, or anything else that only has to be told apart
+            labels = people.codes(0, people.size)
+        keys = (people.row_weights, labels, *np.asarray(people.features, dtype=np.float64).T)
+        return np.append(np.lexsort(keys).argsort(), people.size)
 
-        yield start
+    @cached_property
+    def groups(self) -> NDArray[np.intp]:
+        """Which row of a draw is whose (n + 1,) where every class goes its own way."""
+        labels = self.problem.people.target_rows(self.problem.regresses)
+        return np.append(np.unique(labels, axis=0, return_inverse=True)[1].ravel(), 0)
 
+    def start(self, number: int, draw: Array, best: Array) -> Array:
+        """Return moves (n + 1, d) of the kind whose turn it is, from normal numbers and the best moves so far."""
+        from scipy.special import ndtr
 
-def _past_kinks(people: Population, search: Search, drawn: Iterator[Array]) -> Iterator[Start]:
-    """Yield quasi-Newton steps from the best point; random starts, before and after such steps; the first again.
-
-    Random starts of neither kind are always the better ones.
-    """
-    yield from _reopened(search)
-    without = search.best
-    for number, draw in enumerate(islice(drawn, 0, None, 2)):  # each of them makes two starts
-        if search.late:
-            return
-        heading = draw[_own_places(people)]
-        yield Start(search.feasible.respond(heading))
-        yield Start(search.open_ball(WIDTHS[number % len(WIDTHS)] * heading))
-    if search.best is not without:
-        yield from _reopened(search)
-
-
-def _reopened(search: Search) -> Iterator[Start]:
-    """Yield what quasi-Newton steps find from the best point, as long as that helps."""
-    for _ in range(MOST_REOPENED):
-        before = search.best.loss
-        yield from _found(lambda: search.open_ball(opened(search.best.moves, search.feasible)))
-        if search.best.loss > before - WORTH_IT * abs(before) or search.late:
-            return
+        limits, heading = self.limits, draw[self.places]
+        inside = limits.radii[:, None] * (2 * ndtr(heading) - 1)  # uniform in a box
+        match number % KINDS:
+            case 0:
+                return limits.respond(draw[self.groups])
+            case 1:
+                return limits.project(NEAR * inside)
+            case 2:
+                return limits.project(best + inside)
+            case 3:
+                return limits.respond(heading)
+            case 4:
+                some = np.abs(heading[:, :1]) < SOME
+                return np.where(some, limits.respond(np.roll(heading, 1, axis=1)), best)
+        return limits.project(best + NEARER * inside)

@@ -12,24 +12,22 @@ from there; the better of that and of exchanges from where everybody stands coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.cost_region import CostRegion
 from oar.errors import NumericsError
-from oar.models.wrap.cost_units import CostUnits
+from oar.models.training import CostUnits
 from oar.problem import Problem
 from oar.signals.base import Outcome
-from oar.solvers.descent.descent import DescentEnd
-from oar.solvers.descent.multistart import SLOWLY, Search
-from oar.solvers.descent.single_refit import signalled
-from oar.solvers.descent.starts import other_ways
+from oar.solvers.descent.corners import MostLiked
+from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, point_of
 from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Lattice
-from oar.solvers.feasible.regions import FeasibleRegions
+from oar.solvers.feasible.sets import FeasibleRegions
 
 Array = NDArray[np.float64]
 REST_STEPS = 10
@@ -41,254 +39,255 @@ MOST_ROUNDS = 10
 MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
-def made_whole(
-    problem: Problem, search: Search, measured: CostRegion, unmoved: Outcome, known: Sequence[Array] = ()
-) -> DescentEnd:
-    """Return the best whole moves found from where a search has led to, from staying, and the other way.
+class Exchanged(NamedTuple):
+    """The result of an exchange: the outcome, the moves, and the share of the gainers who made it."""
 
-    `known` are more moves (n + 1, d) to start from, in cost.
+    outcome: Outcome
+    moves: Array
+    share: float
+
+
+@dataclass(eq=False)
+class ExchangeSearch:
+    """The search among whole moves of one problem.
+
+    Attributes:
+        problem: the problem to solve.
+        descent: what is descended on between exchanges; rules are looked after by `whole`, in any way that keeps them.
+        whole: which moves are whole.
+        unmoved: the outcome before anybody moves.
+        steps: accepted steps so far.
     """
-    whole, relaxed = Lattice(measured), search.best
-    if not whole.discrete.any() and measured.where is None:
-        return relaxed
-    if measured.ruled is not None:  # from here on rules are looked after by `whole`, in any way that keeps them
-        search.go_on_within(FeasibleRegions(measured.unruled, search.feasible.weights))
-    ends = [_exchanged(search, whole, np.zeros_like(relaxed.moves), unmoved)]
-    if relaxed.moves.any():
-        ends.append(_exchanged(search, whole, relaxed.moves))
-    ends += [_exchanged(search, whole, start) for start in known if start.any()]
-    best = min(ends, key=lambda reached: reached.loss)
-    for start in _other_ways(problem, search, whole, best, unmoved):
-        with suppress(NumericsError):
-            best = min(best, _exchanged(search, whole, start), key=lambda reached: reached.loss)
-    return _without_trifles(search, whole, _one_by_one(search, whole, best), unmoved)
 
+    problem: Problem
+    descent: DescentProblem
+    whole: Lattice
+    unmoved: Outcome
+    steps: int
 
-def _without_trifles(search: Search, whole: Lattice, here: DescentEnd, unmoved: Outcome) -> DescentEnd:
-    """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
-    moves = whole.without_trifles(here.moves) if whole.discrete.any() else here.moves
-    if (moves == here.moves).all():
-        return here
-    objective = search.objective
-    with suppress(NumericsError):
-        outcome = search.judged(moves, here.step.memory, PRECISION)
-        if outcome.loss - here.loss <= TRIFLE * (unmoved.loss - here.loss):
-            step = objective.signal.differentiate(objective.training, outcome, None)
-            swept = replace(here, point=signalled(moves, step))
-            return replace(swept, gap=_gap_bound(search, swept))
-    return here
+    def best(self, relaxed: DescentEnd, known: Sequence[Array] = ()) -> DescentEnd:
+        """Return the best whole moves found from where a descent has led to, from staying, and the other way.
 
-
-def _other_ways(
-    problem: Problem, search: Search, whole: Lattice, best: DescentEnd, unmoved: Outcome
-) -> Iterator[Array]:
-    """Yield whole moves the other way that are better than the best; with many people only where nothing else was."""
-    objective, stuck = search.objective, best.loss >= unmoved.loss
-    if search.settings.max_steps <= 1 or (best.moves.size > MANY and not stuck):
-        return
-    slopes = best.step.slopes
-    if not stuck:
-        slopes = objective.signal.differentiate(objective.training, unmoved, None).slopes
-    for moves in other_ways(problem, slopes, lambda gradient: whole.response(-gradient)):
-        start = whole.settled(moves, np.zeros_like(moves))
-        with suppress(NumericsError):
-            if search.judged(start, None, PRECISION).loss < best.loss:
-                yield start
-
-
-def _exchanged(search: Search, whole: Lattice, start: Array, began: Outcome | None = None) -> DescentEnd:
-    """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at the start, if it is known.
-
-    A start that is known is whole already, and plausible.
-    """
-    fixed = whole.rounded(start)
-    if whole.measured.where is not None:
-        fixed = whole.settled(fixed, np.zeros_like(fixed))
-        start = whole.settled(fixed + whole.shrunk(fixed, np.where(whole.discrete, 0.0, start)), fixed)
-    here = _with_rest(search, whole, fixed, start, began)
-    share, ended = 1.0, "steps"
-    for _ in range(search.settings.max_steps):
-        if search.late:
-            ended = "time"
-            break
-        found = _shared(search, here, *_responses(search, whole, here), share)
-        if found is None and here.moves.size <= FEW:
-            found = _shared(search, here, *_best_columns(search, whole, here), 1.0)
-        if found is None:
-            ended = "closed"
-            break
-        outcome, moves, share = found
-        here = _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, outcome)
-        search.took(1)
-        if search.on_step is not None:
-            search.on_step(search.steps, here.loss, here.gap)
-    return replace(here, gap=_gap_bound(search, here), ended=ended)
-
-
-def _one_by_one(search: Search, whole: Lattice, here: DescentEnd) -> DescentEnd:
-    """Let single people change their moves wherever a refit says that it helps: estimates miss what is far from linear.
-
-    Only few people, whose refits are quick.
-    """
-    movers = int((search.feasible.radii > 0).sum())
-    if not 0 < LEAST_EACH * movers <= TRIED or search.objective.from_scratch or not search.settings.max_steps:
-        return here
-    weights = np.append(search.training.weights, 1.0)
-    for _ in range(MOST_ROUNDS):
-        gains, aims = _liked(search, whole, here, min(MOST_EACH, TRIED // movers))
-        possible = np.isfinite(gains) & (weights > 0)
-        worth = np.where(possible, gains, 0.0) * weights
-        moves, last = here.moves.copy(), None
-        for place in np.argsort(np.where(possible, -worth, np.inf), axis=None, kind="stable"):
-            number, person = np.unravel_index(place, gains.shape)
-            if not possible[number, person] or search.late:
-                break
-            trial = moves.copy()
-            trial[person] = aims[number, person]
+        `known` are more moves (n + 1, d) to start from, in cost.
+        """
+        if not self.whole.discrete.any() and not self.whole.plausible_only:
+            return relaxed
+        ends = [self._exchanged(np.zeros_like(relaxed.moves), self.unmoved)]
+        ends += [self._exchanged(start) for start in (relaxed.moves, *known) if start.any()]
+        best = min(ends, key=lambda end: end.loss)
+        for start in self._other_ways(best):
             with suppress(NumericsError):
-                outcome = search.judged(trial, here.step.memory, PRECISION)
-                loss = here.loss if last is None else last.loss
-                if outcome.loss < loss - search.settings.tolerance * abs(loss):
-                    moves, last = trial, outcome
-        if last is None:
-            break
-        here = replace(
-            _with_rest(search, whole, np.where(whole.discrete, moves, 0.0), moves, last), gap=here.gap, ended=here.ended
-        )
-        search.took(1)
-    return replace(here, gap=_gap_bound(search, here))
+                best = min(best, self._exchanged(start), key=lambda end: end.loss)
+        return self._without_trifles(self._one_by_one(best))
 
-
-def _liked(search: Search, whole: Lattice, here: DescentEnd, kept: int) -> tuple[Array, Array]:
-    """Return everyone's other moves with the highest estimated gains: (kept, n + 1), best first, and (kept, n + 1, d).
-
-    Where there are fewer, gains are −∞.
-    """
-    slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
-    gains, aims = np.full((kept, len(rest)), -np.inf), np.repeat(here.moves[None], kept, axis=0)
-    for other in _changed(whole, here.moves - rest):
-        moves = whole.settled(other + whole.shrunk(other, rest), here.moves)
-        gain, _ = _estimated(search, here, slopes, moves)
-        known = (moves == here.moves).all(axis=1) | (moves == aims).all(axis=2).any(axis=0)
-        gain[known] = -np.inf
-        place = (gains >= gain).sum(axis=0)  # how many are liked better
-        for number in range(kept - 1, -1, -1):
-            down, new = place < number, place == number
-            gains[number, down], aims[number, down] = gains[number - 1, down], aims[number - 1, down]
-            gains[number, new], aims[number, new] = gain[new], moves[new]
-    return gains, aims
-
-
-def _changed(whole: Lattice, stands: Array) -> Iterator[Array]:
-    """Yield whole moves that differ in one column and, if these are not many, in two."""
-    others = list(whole.others(stands))
-    yield from others
-    if len(others) ** 2 <= MOST_PAIRS:
-        for other in others:
-            yield from whole.others(other)
-
-
-def _gap_bound(search: Search, here: DescentEnd) -> float:
-    """Return a bound of the gap. Of many people links are left out, which only makes it larger, and saves much time."""
-    limits = search.feasible
-    assert isinstance(limits, FeasibleRegions)
-    if here.moves.size > MANY:
-        limits = replace(limits, region=limits.region.without_links())
-    return limits.gap(here.moves, here.step.slopes)
-
-
-def _with_rest(search: Search, whole: Lattice, fixed: Array, about: Array, began: Outcome | None = None) -> DescentEnd:
-    """Fix whole moves, and re-optimise what need not be whole, from where it is; `began` is the outcome there."""
-    objective = search.objective
-    training, signal = objective.training, objective.signal
-    if whole.discrete.all():
-        if began is None:
-            began = search.judged(fixed, None, PRECISION)
-        point = signalled(fixed, signal.differentiate(training, began, None))
-        return DescentEnd(point, np.inf, [began.loss], "steps")
-    assert isinstance(training, CostUnits)
-    rest = FeasibleRegions(whole.rest(fixed), search.feasible.weights)
-    from_there = replace(objective, training=training.from_there(fixed[:-1]), query=objective.query + fixed[-1])
-    inner = Search(from_there, rest, replace(search.settings, response="spectral"))
-    found = inner.improved(about - fixed, min(REST_STEPS, search.settings.max_steps), began=began, longest=SLOWLY)
-    found = found.counted_from(fixed)
-    if whole.measured.where is None:
-        return found
-    settled = whole.settled(found.moves, about)  # where it began is plausible
-    if (settled == found.moves).all():
-        return found
-    ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
-    best = min(ends, key=lambda end: end.loss)
-    return best.counted_from(fixed)
-
-
-def _responses(search: Search, whole: Lattice, here: DescentEnd) -> tuple[Array, Array]:
-    """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
-
-    A score is not linear in a whole step. So unless there are many people, there is a second response, to the slopes
-    half-way between here and where the first leads, and a third, to those there; the best by an estimate from both ends
-    counts.
-    """
-    slopes = -here.step.slopes
-    best = whole.response(slopes)
-    gains, there = _estimated(search, here, slopes, best)
-    for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
-        other = whole.response(other_slopes)
-        gain, _ = _estimated(search, here, slopes, other)
-        better = gain > gains + ALMOST * np.abs(gains)  # equal ones by the order in which they come, not by rounding
-        gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
-    settled = whole.settled(best, here.moves)
-    if settled is not best:
-        gains, _ = _estimated(search, here, slopes, settled)
-    return settled, gains
-
-
-def _shared(
-    search: Search, here: DescentEnd, aims: Array, gains: Array, share: float
-) -> tuple[Outcome, Array, float] | None:
-    """Return what an exchange leads to that lowers the loss: its outcome, the moves, and the share of the gainers.
-
-    Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as long
-    as that does better. None where no share lowers the loss.
-    """
-    worth = gains * np.append(search.training.weights, 1.0)
-    order = np.argsort(-worth, kind="stable")
-    gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
-    memory = None if search.objective.from_scratch else here.step.memory
-    best: tuple[Outcome, Array, float] | None = None
-    part, enough = min(1.0, 2 * share), here.loss - search.settings.tolerance * abs(here.loss)
-    while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not search.late:
-        some = order[: int(np.ceil(part * gainers))]
-        moves = here.moves.copy()
-        moves[some] = aims[some]
+    def _without_trifles(self, here: DescentEnd) -> DescentEnd:
+        """Leave out changes too small to ask for, unless all of them together are worth as much as one that is not."""
+        moves = self.whole.without_trifles(here.moves) if self.whole.discrete.any() else here.moves
+        if (moves == here.moves).all():
+            return here
         with suppress(NumericsError):
-            outcome = search.judged(moves, memory, PRECISION)
-            if best is not None and outcome.loss >= best[0].loss:
+            outcome = self.descent.judged(moves, here.step.memory, PRECISION)
+            if outcome.loss - here.loss <= TRIFLE * (self.unmoved.loss - here.loss):
+                swept = replace(here, point=self.descent.objective.signalled(moves, outcome))
+                return replace(swept, gap=self._gap_bound(swept))
+        return here
+
+    def _other_ways(self, best: DescentEnd) -> Iterator[Array]:
+        """Yield whole moves the other way that are better than the best; of many people only where nothing else was."""
+        stuck, whole = best.loss >= self.unmoved.loss, self.whole
+        if self.descent.settings.max_steps <= 1 or (best.moves.size > MANY and not stuck):
+            return
+        objective = self.descent.objective
+        point = best.point if stuck else objective.signalled(np.zeros_like(best.moves), self.unmoved)
+        for moves in other_ways(self.problem, point.gradient, lambda gradient: whole.response(-gradient)):
+            start = whole.settled(moves, np.zeros_like(moves))
+            with suppress(NumericsError):
+                if self.descent.judged(start, None, PRECISION).loss < best.loss:
+                    yield start
+
+    def _exchanged(self, start: Array, began: Outcome | None = None) -> DescentEnd:
+        """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at a start that is known.
+
+        A start that is known is whole already, and plausible.
+        """
+        whole = self.whole
+        fixed = whole.rounded(start)
+        if whole.plausible_only:
+            fixed = whole.settled(fixed, np.zeros_like(fixed))
+            start = whole.settled(fixed + whole.shrunk(fixed, np.where(whole.discrete, 0.0, start)), fixed)
+        here = self._with_rest(start, fixed, began)
+        share, ended = 1.0, "steps"
+        for _ in range(self.descent.settings.max_steps):
+            if self.descent.late:
+                ended = "time"
                 break
-            if outcome.loss < enough:
-                best = outcome, moves, part
-        part /= 2
-    return best
+            found = self._shared(here, *self._responses(here), share)
+            if found is None and here.moves.size <= FEW:
+                found = self._shared(here, *self._best_columns(here), 1.0)
+            if found is None:
+                ended = "closed"
+                break
+            share, here = found.share, self._with_rest(found.moves, began=found.outcome)
+            self.steps += 1
+            self.descent.on_step(self.steps, here.loss, here.gap)
+        return replace(here, gap=self._gap_bound(here), ended=ended)
+
+    def _one_by_one(self, here: DescentEnd) -> DescentEnd:
+        """Let single people change their moves wherever a refit says that it helps: estimates miss what is not linear.
+
+        Only few people, whose refits are quick.
+        """
+        descent, movers = self.descent, int((self.descent.feasible.radii > 0).sum())
+        if not 0 < LEAST_EACH * movers <= TRIED or descent.objective.from_scratch or not descent.settings.max_steps:
+            return here
+        for _ in range(MOST_ROUNDS):
+            moves, last, loss = here.moves.copy(), None, here.loss
+            for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(self._weights):
+                if descent.late:
+                    break
+                trial = moves.copy()
+                trial[person] = aim
+                with suppress(NumericsError):
+                    outcome = descent.judged(trial, here.step.memory, PRECISION)
+                    if outcome.loss < loss - descent.settings.tolerance * abs(loss):
+                        moves, last, loss = trial, outcome, outcome.loss
+            if last is None:
+                break
+            here = replace(self._with_rest(moves, began=last), gap=here.gap, ended=here.ended)
+            self.steps += 1
+        return replace(here, gap=self._gap_bound(here))
+
+    @property
+    def _weights(self) -> Array:
+        return np.append(self.descent.training.weights, 1.0)
+
+    def _liked(self, here: DescentEnd, kept: int) -> MostLiked:
+        """Return everyone's other moves with the highest estimated gains."""
+        slopes, liked = -here.step.slopes, MostLiked(here.moves, kept)
+        for moves in self._changed(here, pairs=True):
+            gain, _ = self._estimated(here, slopes, moves)
+            known = (moves == here.moves).all(axis=1) | (moves == liked.moves).all(axis=2).any(axis=0)
+            gain[known] = -np.inf
+            liked.offer(gain, moves)
+        return liked
+
+    def _changed(self, here: DescentEnd, pairs: bool = False) -> Iterator[Array]:
+        """Yield moves that differ in one whole column, and with `pairs`, if these are not many, in two."""
+        whole, rest = self.whole, np.where(self.whole.discrete, 0.0, here.moves)
+        others = whole.others(here.moves - rest)
+        for other in self._and_pairs(list(others)) if pairs else others:
+            yield whole.settled(other + whole.shrunk(other, rest), here.moves)
+
+    def _and_pairs(self, others: list[Array]) -> Iterator[Array]:
+        yield from others
+        for other in others if len(others) ** 2 <= MOST_PAIRS else ():
+            yield from self.whole.others(other)
+
+    def _gap_bound(self, here: DescentEnd) -> float:
+        """Return a bound of the gap. Of many people links are left out: that only makes it larger, and saves time."""
+        limits = self.descent.feasible
+        assert isinstance(limits, FeasibleRegions)
+        if here.moves.size > MANY:
+            limits = replace(limits, region=limits.region.without_links())
+        return limits.gap(here.moves, here.step.slopes)
+
+    def _with_rest(self, about: Array, fixed: Array | None = None, began: Outcome | None = None) -> DescentEnd:
+        """Fix whole moves, those of `about` by default, and re-optimise what need not be whole, from where it is.
+
+        `began` is the outcome there.
+        """
+        whole, objective = self.whole, self.descent.objective
+        fixed = np.where(whole.discrete, about, 0.0) if fixed is None else fixed
+        if whole.discrete.all():
+            began = self.descent.judged(fixed, None, PRECISION) if began is None else began
+            return DescentEnd(objective.signalled(fixed, began), np.inf, [began.loss], "steps")
+        training = objective.training
+        assert isinstance(training, CostUnits)
+        rest = FeasibleRegions(whole.rest(fixed), self.descent.feasible.weights)
+        from_there = replace(objective, training=training.from_there(fixed[:-1]), query=objective.query + fixed[-1])
+        inner = DescentProblem(from_there, rest, replace(self.descent.settings, response="spectral"))
+        point = None if began is None else point_of(rest.project(about - fixed), began)
+        found = inner.improved(about - fixed, REST_STEPS, point, SLOWLY).counted_from(fixed)
+        if not whole.plausible_only:
+            return found
+        settled = whole.settled(found.moves, about)  # where it began is plausible
+        if (settled == found.moves).all():
+            return found
+        ends = [inner.improved(moves - fixed, 0) for moves in (settled, about)]
+        return min(ends, key=lambda end: end.loss).counted_from(fixed)
+
+    def _responses(self, here: DescentEnd) -> tuple[Array, Array]:
+        """Return everyone's whole response to the slopes, and what it gains by estimate (n + 1,).
+
+        A score is not linear in a whole step. So unless there are many people, there is a second response, to the
+        slopes half-way between here and where the first leads, and a third, to those there; the best by an estimate
+        from both ends counts.
+        """
+        slopes = -here.step.slopes
+        best = self.whole.response(slopes)
+        gains, there = self._estimated(here, slopes, best)
+        for other_slopes in () if slopes.size > MANY else (0.5 * (slopes + there), there):
+            other = self.whole.response(other_slopes)
+            gain, _ = self._estimated(here, slopes, other)
+            better = gain > gains + ALMOST * np.abs(gains)  # equal ones by their order, not by rounding
+            gains, best = np.where(better, gain, gains), np.where(better[:, None], other, best)
+        settled = self.whole.settled(best, here.moves)
+        if settled is not best:
+            gains, _ = self._estimated(here, slopes, settled)
+        return settled, gains
+
+    def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> Exchanged | None:
+        """Return an exchange that lowers the loss; None where no share of the gainers does.
+
+        Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as
+        long as that does better.
+        """
+        descent, worth = self.descent, gains * self._weights
+        order = np.argsort(-worth, kind="stable")
+        gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
+        memory = None if descent.objective.from_scratch else here.step.memory
+        best: Exchanged | None = None
+        part, enough = min(1.0, 2 * share), here.loss - descent.settings.tolerance * abs(here.loss)
+        while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not descent.late:
+            some = order[: int(np.ceil(part * gainers))]
+            moves = here.moves.copy()
+            moves[some] = aims[some]
+            with suppress(NumericsError):
+                outcome = descent.judged(moves, memory, PRECISION)
+                if best is not None and outcome.loss >= best.outcome.loss:
+                    break
+                if outcome.loss < enough:
+                    best = Exchanged(outcome, moves, part)
+            part /= 2
+        return best
+
+    def _best_columns(self, here: DescentEnd) -> tuple[Array, Array]:
+        """Return everyone's moves with that one column changed that gains most, and what it gains by estimate."""
+        slopes = -here.step.slopes
+        gains, aims = np.zeros(len(slopes)), here.moves.copy()
+        for moves in self._changed(here):
+            gain, _ = self._estimated(here, slopes, moves)
+            better = gain > gains * (1 + ALMOST)
+            gains, aims[better] = np.where(better, gain, gains), moves[better]
+        return aims, gains
+
+    def _estimated(self, here: DescentEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
+        """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those there."""
+        training, signal, there = self.descent.training, here.step.signal, slopes.copy()
+        if signal is not None:
+            with suppress(NumericsError):
+                there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
+        return 0.5 * np.einsum("nd,nd->n", slopes + there, moves - here.moves), there
 
 
-def _best_columns(search: Search, whole: Lattice, here: DescentEnd) -> tuple[Array, Array]:
-    """Return everyone's moves with that one column changed that gains most, and what it gains by estimate (n + 1,)."""
-    slopes, rest = -here.step.slopes, np.where(whole.discrete, 0.0, here.moves)
-    gains, aims = np.zeros(len(rest)), here.moves.copy()
-    for other in whole.others(here.moves - rest):
-        moves = whole.settled(other + whole.shrunk(other, rest), here.moves)
-        gain, _ = _estimated(search, here, slopes, moves)
-        better = gain > gains * (1 + ALMOST)
-        gains, aims[better] = np.where(better, gain, gains), moves[better]
-    return aims, gains
+def other_ways(problem: Problem, slopes: Array, respond: Callable[[Array], Array]) -> Iterator[Array]:
+    """Yield everyone's full response, but those of one class all go the other way; then everyone does.
 
-
-def _estimated(search: Search, here: DescentEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
-    """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those (n + 1, d) there."""
-    way = moves - here.moves
-    training, signal = search.training, here.step.signal
-    there = slopes.copy()
-    if signal is not None:
-        with suppress(NumericsError):
-            there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
-    return 0.5 * np.einsum("nd,nd->n", slopes + there, way), there
+    A class that may not move away from the query may go past it: the loss rises at first, and no slope tells.
+    """
+    there, back = respond(slopes), respond(-slopes)
+    if not problem.regresses:
+        codes = np.append(problem.people.codes(0, problem.people.size), -1)
+        for code in range(len(problem.people.classes)):
+            yield np.where((codes == code)[:, None], back, there)
+    yield back

@@ -1,4 +1,4 @@
-"""Which labels to flip and who should leave: greedily, with exchanges, every step judged by a true refit.
+"""Greedy choice of labels to flip and members to leave, with exchanges; a true refit tests every step.
 
     add        try the changes that promise most, refit for each, keep the best if the loss falls
     exchange   undo one change, or undo one and make another, while that lowers the loss; two, while there are few
@@ -25,11 +25,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.progress import OnStep
+from oar.progress import OnStep, silent
 from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
+from oar.tolerances import FALLS
 
 Array = NDArray[np.float64]
-FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
 MOST_UNDONE = 8  # changes that an exchange tries to do without, the least useful first
 FEW = 6  # changes up to which pairs of them are exchanged
 FEWER = 4  # an exchange tries a shortlist so many times shorter
@@ -42,7 +42,7 @@ DONE = 1e-6  # of the loss at first: what is left above the least possible loss 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much may be tried.
+    """The amount of search.
 
     Attributes:
         refits: how many may be spent by one search before it makes changes in batches.
@@ -57,7 +57,7 @@ class Effort:
 
 @dataclass(frozen=True, eq=False)
 class LeverSearchEnd:
-    """Where the search ended: the changes, the true loss, and whether it ended because nothing helped any more."""
+    """The end of the search: the changes, the true loss, and whether it ended because no change helped any more."""
 
     changes: Changes
     loss: float
@@ -68,7 +68,7 @@ class LeverSearch:
     """Greedy additions and exchanges on one ground."""
 
     def __init__(
-        self, ground: Ground, open_: OpenChanges, effort: Effort, on_step: OnStep | None = None, least: float = -np.inf
+        self, ground: Ground, open_: OpenChanges, effort: Effort, on_step: OnStep = silent, least: float = -np.inf
     ) -> None:
         """Begin to count refits; no loss can be below `least`."""
         self._ground, self._open, self._effort, self._on_step = ground, open_, effort, on_step
@@ -118,8 +118,7 @@ class LeverSearch:
         return LeverSearchEnd(changes, loss, False) if few else self._in_batches(changes, loss)
 
     def _tell(self, changes: Changes, loss: float) -> None:
-        if self._on_step is not None:
-            self._on_step(len(changes), loss, np.inf)
+        self._on_step(len(changes), loss, np.inf)
 
     def _best(
         self, changes: Changes, promised: Array, open_: NDArray[np.bool_], most: int, now: float, below: float = np.inf

@@ -1,4 +1,4 @@
-"""What discrete levers stand on: people with their labels and moves so far, and which single changes are open to them.
+"""The ground of discrete searches: people with their labels and moves so far, and the single changes open to them.
 
 A *change* is a person who gets the label of a class, or who leaves; a set of changes is a dict from person to what it
 does. A *ground* says what true refits make of a set of changes, and what each further change promises.
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from oar.actions.choice import Levers
 from oar.models.centroid.nearest_centroid import goal_loss
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining, TrainedRefit
+from oar.retraining.retraining import OwnTraining, TrainedRefit
 
 Array = NDArray[np.float64]
 Changes = dict[int, int]
@@ -65,7 +65,7 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 
 
 class Ground(ABC):
-    """What the levers are pulled on: people with their labels, weights and moves, of which all but moves are arrays.
+    """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays.
 
     Attributes:
         exact: whether `promised` are losses of true refits, not first-order estimates.
@@ -106,7 +106,7 @@ def first_order(start: Contribution, scores: Callable[[Array], Array], regresses
 
 @dataclass(frozen=True, eq=False)
 class OpenChanges:
-    """Which single changes are open to people with some labels and weights."""
+    """The single changes open to people with given labels and weights."""
 
     levers: Levers
     start: Contribution
@@ -138,9 +138,9 @@ class OpenChanges:
     def quotas(self, changes: Changes) -> tuple[int, int]:
         """Return how many flips, and how many leavers, are still allowed."""
         leavers = sum(what == LEAVE for what in changes.values())
-        relabel, withhold = self.levers.relabel, self.levers.withhold
-        flips = 0 if relabel is None else relabel.most - (len(changes) - leavers)
-        return flips, 0 if withhold is None else withhold.most - leavers
+        levers, done = (self.levers.relabel, self.levers.withhold), (len(changes) - leavers, leavers)
+        flips, strikes = (0 if one is None else one.most - count for one, count in zip(levers, done, strict=True))
+        return flips, strikes
 
     def fills(self, changes: Changes) -> bool:
         """Report whether some changes leave somebody, and no class empty that was not."""

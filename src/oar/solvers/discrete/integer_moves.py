@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from oar.actions.sets.cost_region import CostRegion
 from oar.actions.sets.region import Region
 from oar.plans.cards.table.response import TRIFLE
-from oar.solvers.feasible.regions import FeasibleRegions
+from oar.solvers.feasible.sets import FeasibleRegions
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -27,12 +28,15 @@ CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where p
 
 
 class Lattice:
-    """Which moves, in cost, keep to whole levels and steps, and what is left for the other coordinates."""
+    """The moves, in cost, that keep to whole levels and steps, and what is left for the other coordinates."""
 
     def __init__(self, measured: CostRegion) -> None:
         self.measured, self.region = measured, measured.unruled
         self.steps = measured.steps * measured.costs  # in cost; 0 where anything goes
         self.discrete = self.steps > 0
+        self.rules = () if measured.ruled is None else measured.ruled.rules
+        self.plausible_only = measured.where is not None  # moves must end where people are
+        self._ruled: Any = measured.ruled  # asked only where there are rules
         offered = np.ones(self.steps.size, dtype=bool)  # a category is offered in its first coordinate's place
         for each in self.region.levels:
             offered[each.place.start + 1 : each.place.stop] = False
@@ -210,10 +214,10 @@ class Lattice:
         if len(region.links):
             slack = ALMOST * (np.abs(whole) @ np.abs(region.links).T)
             fine &= (whole @ region.links.T <= region.room + slack).all(axis=1)
-        if self.measured.ruled is not None:
+        if self.rules:
             some = np.flatnonzero(fine & whole.any(axis=1))
             before = self.measured.features[some]
-            fine[some] = self.measured.ruled.kept(before, self.measured.after(whole[some], before))
+            fine[some] = self._ruled.kept(before, self.measured.after(whole[some], before))
         return fine
 
     def repaired(self, whole: Array) -> Array:
@@ -221,17 +225,14 @@ class Lattice:
 
         That may break another rule that shares a column with it, so it is done as often as there are rules.
         """
-        ruled = self.measured.ruled
-        if ruled is None:
-            return whole
         found, before, columns = whole.copy(), self.measured.features, self.measured.columns
-        for _ in ruled.rules:
+        for _ in self.rules:
             clean = True
-            for rule in ruled.rules:
-                broken = np.flatnonzero(~rule.kept(ruled.encoding, before, self.measured.after(found, before)))
+            for rule in self.rules:
+                broken = np.flatnonzero(~rule.kept(self._ruled.encoding, before, self.measured.after(found, before)))
                 clean &= not broken.size
                 for name in rule.names if broken.size else ():
-                    place = ruled.encoding.places[name]
+                    place = self._ruled.encoding.places[name]
                     inside = (columns >= place.start) & (columns < place.stop)
                     found[np.ix_(broken, np.flatnonzero(inside))] = 0.0
             if clean:
@@ -253,27 +254,25 @@ class Lattice:
             room = np.maximum(room - whole @ region.links.T, 0.0)
         lower, upper = np.where(self.discrete, 0.0, region.lower), np.where(self.discrete, 0.0, region.upper)
         rest = replace(region, radii=np.maximum(left, 0.0), lower=lower, upper=upper, levels=(), room=room)
-        return rest if self.measured.ruled is None else self._keeping_rules(rest, whole)
+        return self._keeping_rules(rest, whole) if self.rules else rest
 
     def _keeping_rules(self, rest: Region, whole: Array) -> Region:
         """Return where the other coordinates may move so that every rule is kept in a way that holds before they do."""
-        assert self.measured.ruled is not None
         measured = self.measured
-        assert measured.ruled is not None
         before, columns = measured.features, measured.columns
         lower, upper = measured.wide(rest.lower), measured.wide(rest.upper)
         links = measured.wide(rest.links) if len(rest.links) else np.zeros((0, before.shape[1]))
         still = np.ones(before.shape[1], dtype=bool)
         still[columns[~self.discrete]] = False
         everywhere = replace(rest, lower=lower, upper=upper, links=links)
-        found = measured.ruled.narrowed(everywhere, before, measured.after(whole, before), still)
+        found = self._ruled.narrowed(everywhere, before, measured.after(whole, before), still)
         lower, upper = found.lower[:, columns], found.upper[:, columns]
         return replace(found, lower=lower, upper=upper, links=found.links[:, columns])
 
     def shrunk(self, whole: Array, rest: Array) -> Array:
         """Return the other coordinates' moves (n, d), shortened to what whole moves leave."""
         region = self.rest(whole)
-        rest = np.clip(rest, region.lower, region.upper) if self.measured.ruled is not None else rest
+        rest = np.clip(rest, region.lower, region.upper) if self.rules else rest
         if len(region.links):
             return FeasibleRegions(region, np.ones(len(whole))).project(rest)
         lengths = region.norm.length(rest)
@@ -289,11 +288,9 @@ class Lattice:
         free = ~self.discrete
         if len(self.region.links):
             free &= ~self.region.links.any(axis=0)
-        if self.measured.ruled is not None:
-            for rule in self.measured.ruled.rules:
-                for name in rule.names:
-                    place = self.measured.ruled.encoding.places[name]
-                    free &= (self.measured.columns < place.start) | (self.measured.columns >= place.stop)
+        for name in {name for rule in self.rules for name in rule.names}:
+            place = self._ruled.encoding.places[name]
+            free &= (self.measured.columns < place.start) | (self.measured.columns >= place.stop)
         trifles = free & (np.abs(moves) < TRIFLE * self.region.radii[:, None])
         return self.settled(np.where(trifles, 0.0, moves), moves)
 
@@ -333,7 +330,7 @@ class Lattice:
         Who would end elsewhere goes a part of the way with what need not be whole: from its last moves if its whole
         moves are the same, otherwise from whole moves alone. If that does not do, the last moves stand.
         """
-        if self.measured.where is None:
+        if not self.plausible_only:
             return moves
         open_rows = np.flatnonzero((moves != last).any(axis=1))
         open_rows = open_rows[~self.measured.plausible(moves[open_rows], open_rows)]

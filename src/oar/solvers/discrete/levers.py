@@ -14,7 +14,8 @@ optimal and nothing to be impossible.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,11 @@ from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
 from oar.models.linear.losses import Linear
-from oar.models.wrap.scaled import unscaled
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
+from oar.progress import OnStep, silent
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining
+from oar.retraining.retraining import OwnTraining
 from oar.solvers.discrete.greedy import Effort, LeverSearch, LeverSearchEnd
 from oar.solvers.discrete.ground import (
     EMPTY,
@@ -40,7 +40,8 @@ from oar.solvers.discrete.ground import (
     applied,
     changes_of,
 )
-from oar.solvers.discrete.soft_labels import SoftLimits, soften
+from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 from oar.solvers.settings import current_effort
 
 Array = NDArray[np.float64]
@@ -58,21 +59,10 @@ ENDED = (
 OPEN_ENDED = "Changes of labels ended before their certificate closed; several runs with smaller limits may help."
 
 
-@dataclass(frozen=True, eq=False)
-class LeverProposal:
-    """What everyone hands in, the loss of a true refit, and how the search for it ended."""
-
-    given: Contribution
-    loss: float
-    gap: float = np.inf
-    finished: bool = True
-    steps: int = 0
-
-
 class LeverSolver:
     """One problem's levers: pulls them on people who have moved, and keeps every state that was judged."""
 
-    def __init__(self, problem: Problem, on_step: OnStep | None) -> None:
+    def __init__(self, problem: Problem, on_step: OnStep) -> None:
         """Fit the model to the people as they are."""
         assert problem.levers is not None
         if problem.asked.members is not None:
@@ -144,8 +134,7 @@ class LeverSolver:
         """Soften the labels of a state further."""
         assert self.levers.relabel is not None
         limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
-        found = soften(self.retraining, limits, state.given, most, self._on_step)
-        return LeverProposal(found.given, found.loss, found.gap, found.finished, found.steps)
+        return soften(self.retraining, limits, state.given, most, self._on_step)
 
     def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
@@ -155,7 +144,7 @@ class LeverSolver:
         return self._state(start, search.refined(away) if away else search.run())
 
 
-def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep | None = None) -> Proposal:
+def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep = silent) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
     levering = LeverSolver(problem, on_step)
     if not levering.unmoved.loss < np.inf:
@@ -239,9 +228,29 @@ def _effort(problem: Problem) -> Effort:
         return Effort(40, 6, 1)
     if isinstance(problem.model, Ensemble):  # which only says where to look
         return Effort(int(np.clip(1e5 / problem.people.size, 5, 100)), 8, 1)
-    model = unscaled(problem.model)
+    model = problem.model.unscaled
     quick = isinstance(model, Linear)
     most = 2_000 if quick else 1_000 if model.closed_form is not None else 600
     outputs = problem.people.size * (1 if problem.regresses else len(problem.people.classes))
     refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 50, most))
     return Effort(refits, int(np.clip(refits // 30, 6, 64)), 2 if refits >= PLENTY else 1)
+
+
+class OtherLevers(Wrapper):
+    """Other labels and strikes, by turns with moves."""
+
+    name, requires, serves = "levers", frozenset({"levers"}), IN_MEMORY
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Choose labels and leavers, and ask for moves in between."""
+        if task.problem.keep is not None:
+            task.problem.only_moves("a plan that must leave others alone")
+        _no_idle_options(task.problem, task.solver, task.signal)
+        return solve(task.problem, lambda moves: task.ask(problem=moves, starts=()), task.on_step)
+
+
+def _no_idle_options(problem: Problem, solver: Any, signal: Any) -> None:
+    """Refuse settings for moves where nobody may move."""
+    for name, value in (("solver", solver), ("signal", signal)):
+        if value != "auto" and not problem.moves:
+            raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")

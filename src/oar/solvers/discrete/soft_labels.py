@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.relabel import RelabelLimits
-from oar.progress import OnStep
+from oar.progress import OnStep, silent
 from oar.retraining.contribution import Contribution
-from oar.retraining.own_training import OwnTraining, TrainedRefit
+from oar.retraining.retraining import OwnTraining, TrainedRefit
+from oar.tolerances import FALLS
 
 Array = NDArray[np.float64]
-FALLS = 1e-9  # a loss that falls by less than this share of itself is not seen to fall
 CLOSED = 1e-5  # of the loss: a gap below it is closed
 SHORTER = 8  # times that a quarter of the way is tried
 ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of the way
@@ -34,21 +34,29 @@ INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth 
 
 
 class SoftLimits(NamedTuple):
-    """How far labels may go from those that were given (n, k)."""
+    """The limits of labels around those that were given (n, k)."""
 
     limits: RelabelLimits
     given: Array
 
 
 @dataclass(frozen=True, eq=False)
-class SoftLabels:
-    """What everyone hands in, the true loss, the gap, whether it closed, and steps taken."""
+class LeverProposal:
+    """The proposed contribution, the loss of a true refit, and how the search for it ended.
+
+    Attributes:
+        given: what everyone hands in.
+        loss: of a true refit; infinite where there is none.
+        gap: of soft labels; infinite where no certificate speaks.
+        finished: whether the gap closed, or nothing helped any more.
+        steps: accepted steps.
+    """
 
     given: Contribution
-    loss: float
-    gap: float
-    finished: bool
-    steps: int
+    loss: float = np.inf
+    gap: float = np.inf
+    finished: bool = True
+    steps: int = 0
 
 
 def soften(
@@ -56,30 +64,28 @@ def soften(
     softly: SoftLimits,
     start: Contribution,
     most_steps: int,
-    on_step: OnStep | None = None,
-) -> SoftLabels:
+    on_step: OnStep = silent,
+) -> LeverProposal:
     """Change labels within their limits, from those of `start` on, until the gap closes or steps run out."""
     (limits, given), steps = softly, 0
     refit = retraining.aimed(start)
     if refit is None:
-        return SoftLabels(start, np.inf, np.inf, False, 0)
+        return LeverProposal(start, finished=False)
     while True:
         _, rows, weights = refit.contribution.parts
         signal = retraining.signal(refit)
         if signal is None:
-            return SoftLabels(refit.contribution, refit.loss, np.inf, False, steps)
+            return LeverProposal(refit.contribution, refit.loss, finished=False, steps=steps)
         slopes = retraining.label_slopes(refit, signal, rows)
         answer = best_labels(given, slopes, limits, retraining.problem.regresses)
         gains = weights / weights.sum() * (slopes * (answer - rows)).sum(axis=1)
         gap = max(0.0, float(gains.sum()))
         closed = gap <= CLOSED * abs(refit.loss)
-        found = None if closed or steps >= most_steps else _some_of_the_way(retraining, refit, answer, gains)
-        if found is None:
-            return SoftLabels(refit.contribution, refit.loss, gap, closed, steps)
-        refit = found
-        steps += 1
-        if on_step is not None:
-            on_step(steps, refit.loss, gap)
+        found = refit if closed or steps >= most_steps else _some_of_the_way(retraining, refit, answer, gains)
+        if found is refit:
+            return LeverProposal(refit.contribution, refit.loss, gap, closed, steps)
+        refit, steps = found, steps + 1
+        on_step(steps, refit.loss, gap)
 
 
 def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: bool) -> Array:
@@ -105,46 +111,43 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
     return np.where(limits.mask[:, None], moved, given)
 
 
-def _some_of_the_way(retraining: OwnTraining, refit: TrainedRefit, answer: Array, gains: Array) -> TrainedRefit | None:
-    """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others."""
+def _some_of_the_way(retraining: OwnTraining, refit: TrainedRefit, answer: Array, gains: Array) -> TrainedRefit:
+    """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others.
+
+    The refit itself is returned where nothing helps.
+    """
     found = _part_of_the_way(retraining, refit, answer, float(gains.sum()))
-    if found is not None:
+    if found is not refit:
         return found
     order = np.argsort(-gains, kind="stable")
     order = order[: np.count_nonzero(gains > 0)]
     for group in [*order[:ALONE, None], order[ALONE:]]:
-        near = refit if found is None else found
-        aim = near.contribution.parts[1].copy()
+        aim = found.contribution.parts[1].copy()
         aim[group] = answer[group]
-        found = _part_of_the_way(retraining, near, aim, float(gains[group].sum()), FEW) or found
+        found = _part_of_the_way(retraining, found, aim, float(gains[group].sum()), FEW)
     return found
 
 
 def _part_of_the_way(
     retraining: OwnTraining, refit: TrainedRefit, end: Array, gap: float, shorter: int = SHORTER
-) -> TrainedRefit | None:
-    """Return a refit between one and labels `end` whose loss is clearly lower; None where it is nowhere."""
-    start = refit.contribution.parts[1]
+) -> TrainedRefit:
+    """Return a refit between one and labels `end` whose loss is clearly lower; the one itself where it is nowhere."""
+    start, enough = refit.contribution.parts[1], refit.loss - FALLS * abs(refit.loss)
 
-    def at(share: float) -> TrainedRefit | None:
+    def at(share: float) -> tuple[float, TrainedRefit]:
         targets = end if share == 1.0 else start + share * (end - start)
-        return retraining.aimed(replace(refit.contribution, targets=targets), refit)
+        found = retraining.aimed(replace(refit.contribution, targets=targets), refit)
+        return (np.inf, refit) if found is None else (found.loss, found)
 
-    share, best = 1.0, None
+    share = 1.0
     for _ in range(shorter):
-        found = at(share)
-        fallen = -np.inf if found is None else refit.loss - found.loss
-        bend = share * gap - fallen  # of the parabola with this slope and this fall: ½ · second derivative
+        tried = [at(share)]
+        bend = share * gap - (refit.loss - tried[0][0])  # of the parabola with this slope and this fall: ½ · curvature
         inner = share * 0.5 * share * gap / bend if 0 < bend < np.inf else np.inf
-        if found is not None and fallen > FALLS * abs(refit.loss):
-            best = found
         if inner < INSIDE * share:
-            nearer = at(inner)
-            if nearer is not None and nearer.loss < min(
-                refit.loss - FALLS * abs(refit.loss), np.inf if best is None else best.loss
-            ):
-                best = nearer
-        if best is not None:
-            return best
+            tried.append(at(inner))
+        loss, found = min(tried, key=lambda one: one[0])
+        if loss < enough:
+            return found
         share /= 4
-    return None
+    return refit

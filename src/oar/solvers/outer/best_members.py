@@ -21,8 +21,9 @@ from oar.errors import NumericsError
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
-from oar.solvers.centroids.reach import Reach, reach_of
+from oar.solvers.centroids.exact import Reach, reach_of
 from oar.solvers.descent.one_response import OneResponse
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -38,19 +39,19 @@ def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Propo
 
     The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
     """
+    assert problem.best is not None
     simple = problem.limits is None and problem.keep is None and problem.plain
     if simple and problem.model.plain_means:
-        return _of_centroids(problem, propose, query)
-    return _found(problem, propose, signal, query)
+        return _of_centroids(problem, problem.best.number, propose, query)
+    return _found(problem, problem.best.number, propose, signal, query)
 
 
-def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
-    assert problem.best is not None
-    number, reach = problem.best.number, reach_of(problem, query=query)
+def _of_centroids(problem: Problem, number: int, propose: Propose, query: bool) -> Proposal:
+    reach = reach_of(problem, query=query)
     members, proved = best_members(problem, reach, number)
     found = propose(problem.with_action(participants=members, seed=None))
     if not query:
-        return _honest(found, problem, proved=proved and found.exact)
+        return _honest(found, problem, number, proved=proved and found.exact)
     tried = [members]
     for _ in range(ROUNDS):  # the best members where the query now is
         members = best_members(problem, _from_there(reach, found), number)[0]
@@ -58,7 +59,7 @@ def _of_centroids(problem: Problem, propose: Propose, query: bool) -> Proposal:
             break
         tried.append(members)
         found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
-    return _honest(found, problem)
+    return _honest(found, problem, number)
 
 
 def _from_there(reach: Reach, found: Proposal) -> Reach:
@@ -67,7 +68,7 @@ def _from_there(reach: Reach, found: Proposal) -> Reach:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Who is most useful: members' gains to first order at true refits, and who can be chosen."""
+    """A ranking of members by their first-order gains at true refits, and who can be chosen."""
 
     answering: OneResponse
     able: Mask
@@ -75,7 +76,7 @@ class Ranking:
     @staticmethod
     def of(problem: Problem, signal: Any, query: bool) -> Ranking:
         """Bind a problem; those can be chosen whose budget and weight are above 0."""
-        answering = OneResponse(problem, signal, query)
+        answering = OneResponse.of(problem, signal, query)
         return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
 
     def order(self, plan: MemberPlan | None) -> NDArray[np.intp]:
@@ -121,12 +122,11 @@ class Ranking:
         return other
 
 
-def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
-    assert problem.best is not None
-    number, ranking = problem.best.number, Ranking.of(problem, signal, query)
+def _found(problem: Problem, number: int, propose: Propose, signal: Any, query: bool) -> Proposal:
+    ranking = Ranking.of(problem, signal, query)
     everyone = problem.with_action(participants=ranking.able, seed=None)
     if number >= int(ranking.able.sum()):
-        return _honest(propose(everyone), problem)
+        return _honest(propose(everyone), problem, number)
     members, convex = ranking.first(number, None), problem.model.convex
     best = propose(problem.with_action(participants=members, seed=None))
     tried = [members]
@@ -143,7 +143,7 @@ def _found(problem: Problem, propose: Propose, signal: Any, query: bool) -> Prop
                 best = latest
     if convex and problem.people.size * problem.people.dimensions <= FEW:
         best = _exchanged(problem, propose, ranking, best, tried)
-    return _honest(best, problem)
+    return _honest(best, problem, number)
 
 
 def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Proposal, tried: list[Mask]) -> Proposal:
@@ -172,10 +172,19 @@ def _loss(proposal: Proposal) -> float:
     return proposal.claimed_loss if np.isfinite(proposal.claimed_loss) else np.inf
 
 
-def _honest(found: Proposal, problem: Problem, proved: bool = False) -> Proposal:
+def _honest(found: Proposal, problem: Problem, number: int, proved: bool = False) -> Proposal:
     """Say what the choice is worth, and claim nothing about other choices that was not proved."""
-    assert problem.best is not None
-    radii = problem.allowance.everyones(problem.people.size)
-    number, eligible = problem.best.number, int((radii > 0).sum())
+    eligible = int((problem.allowance.everyones(problem.people.size) > 0).sum())
     said = f"Chosen were {number:,} of {eligible:,} eligible members"
     return replace(found, exact=proved, chosen=said)
+
+
+class BestMembers(Wrapper):
+    """The most useful members: choices of them are planned for, by whichever solver was named."""
+
+    name, verbs = "best members", ("collective", "joint")
+    requires, serves = frozenset({"best"}), IN_MEMORY
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Choose members, and ask for a plan of each choice."""
+        return solve(task.problem, lambda few: task.ask(problem=few), task.signal, query=task.query)

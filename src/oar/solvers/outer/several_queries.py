@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals import ClassWish
 from oar.goals.wishes import failing, mean, worst
-from oar.models import LinearSVM
-from oar.models.wrap.scaled import unscaled
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import retraining_of
+from oar.solvers.registry import ForDescent, Task
 
 Array = NDArray[np.float64]
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
@@ -52,6 +52,7 @@ def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
         ended=found.ended if smooth else STAND_IN,
         steps=sum(one.steps for one in plans),
         passes=sum(one.passes for one in plans),
+        walks=sum(one.walks for one in plans),
     )
 
 
@@ -66,16 +67,28 @@ def _losses_before(problem: Problem) -> Array:
 
 def edges(problem: Problem) -> Array:
     """Return the loss (q,) at which each query is about to get its goal."""
-    hinged = isinstance(unscaled(problem.model), LinearSVM)
-    return np.array([HINGE_EDGE if hinged else wish.edge for wish in problem.wishes])
+    return np.array([HINGE_EDGE if problem.model.margins else wish.edge for wish in problem.wishes])
 
 
 def _value(proposal: Proposal) -> tuple[float, float]:
     """Return what is asked for, to be lowered, and the mean loss, which decides between equals, by a true refit."""
-    problem = proposal.plan.problem
-    retraining = retraining_of(problem)
+    retraining = retraining_of(proposal.plan.problem)
     refit = retraining.refit(proposal.plan.contribution())
     if refit is None:
         return np.inf, np.inf
-    losses, reached = retraining.judged(refit, proposal.plan.query_move)
-    return problem.combined(losses, reached)[0], float(losses.mean())
+    own = proposal.plan.query_move
+    return retraining.combined(refit, own)[0], float(retraining.judged(refit, own)[0].mean())
+
+
+class SeveralQueries(ForDescent):
+    """Goals that one smooth loss does not tell: the worst of several, how many, or any of several classes."""
+
+    name, requires = "several queries", frozenset({"goals"})
+    serves = ForDescent.serves | {"rounds"}
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Ask for a plan of each loss that may stand in, and take the best by what is asked."""
+        within = self.inside(task)
+        if task.problem.query.several == "mean" and not task.problem.undecided:  # one smooth loss tells
+            return task.ask(within=within)
+        return solve(task.problem, lambda **loss: task.ask(within=within, **loss))

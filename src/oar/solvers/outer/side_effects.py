@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
 from oar.retraining.side_effects import Effects
+from oar.solvers.registry import ForDescent, Task
 
 Array = NDArray[np.float64]
 Propose = Callable[[Problem, Anchors | None], Proposal]
@@ -124,3 +126,18 @@ class _Anchored:
         targets = np.array(self._targets)
         rows = getattr(self._problem.model, "target_rows", lambda given: given)(targets)
         return Anchors(np.array(self._rows), np.ascontiguousarray(rows), weight)
+
+
+class WithoutSideEffects(ForDescent):
+    """Plans that must leave others alone: people whose predictions change become anchors."""
+
+    name, requires = "side effects", frozenset({"side effects"})
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Ask for plans with anchors, and with smaller budgets, until the limits are kept."""
+        within = self.inside(task)
+
+        def plan(problem: Problem, anchors: Any) -> Proposal:
+            return task.ask(problem=problem, anchors=anchors, starts=(), within=within)
+
+        return solve(task.problem, plan)

@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import OptionError
-from oar.estimators.black_box.box import BlackBox
 from oar.problem import Problem
-from oar.solvers.centroids.reach import reach_of
+from oar.tolerances import TIGHT
 
 Array = NDArray[np.float64]
-TIGHT = 1e-10
 
 
 def shortest_move(problem: Problem) -> Array | None:
@@ -37,7 +35,7 @@ def shortest_move(problem: Problem) -> Array | None:
     array([1., 0.])
     """
     problem.only_balls("the shortest move")
-    if isinstance(problem.model, BlackBox):
+    if problem.model.only_asked:
         from oar.solvers.black_box import planning  # which imports this file
 
         return planning.shortest_move(problem)
@@ -50,6 +48,8 @@ def shortest_move(problem: Problem) -> Array | None:
             "model: must be NearestCentroid() or linear, whose regions are known exactly, got "
             f"{problem.model.name}; oar.individual finds the move of least loss for every model."
         )
+    from oar.solvers.centroids.exact import reach_of  # which imports this file
+
     reach = reach_of(problem)
     return shortest_move_into(reach.offsets, reach.goal, reach.norm)
 

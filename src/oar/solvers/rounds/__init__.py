@@ -1,1 +1,1 @@
-"""Planning over several rounds of retraining."""
+"""Solvers for problems over several rounds of retraining."""

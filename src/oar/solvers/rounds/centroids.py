@@ -25,26 +25,19 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import euclidean
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
 from oar.online import OnlineProblem, Path, Rollout, centroid_weights
+from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
-from oar.plans.rounds.result import OnlineProposal
-from oar.solvers.centroids.exact import what_suffices
-from oar.solvers.centroids.reach import Reach
+from oar.solvers.centroids.exact import Reach, what_suffices
 from oar.solvers.feasible.shared_budgets import allotted
-from oar.solvers.rounds.gradient import persons_of
-from oar.solvers.rounds.timing import leverage, why
+from oar.solvers.rounds.descent import leverage, persons_of, why
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
-def linear(problem: OnlineProblem) -> bool:
-    """Report whether centroids are weighted sums of rows, and one person wants one class: what exactness needs."""
-    return problem.model.plain_means and hasattr(problem.rule, "kept_share") and problem.everyone.plain
-
-
 @dataclass(frozen=True, eq=False)
 class RoundReach:
-    """What the centroids after one round can reach.
+    """The reach of the centroids after one round.
 
     Attributes:
         reach: the geometry.
@@ -59,7 +52,7 @@ class RoundReach:
     exact: bool
 
 
-def solve(problem: OnlineProblem) -> OnlineProposal:
+def solve(problem: OnlineProblem) -> Proposal:
     """Return the moves with the least possible goal loss after the last round; the reach must be attained."""
     walk = Rollout(problem)
     path = walk.forward(None)
@@ -71,8 +64,8 @@ def solve(problem: OnlineProblem) -> OnlineProposal:
     before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
     plan = OnlinePlan(problem, moves + 0.0)
     loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
-    suffices = what_suffices(problem.everyone, reach) if _one_limit(problem) else ""
-    return OnlineProposal(
+    suffices = what_suffices(problem, reach) if _one_limit(problem) else ""
+    return Proposal(
         plan=plan,
         solver="exact",
         claimed_loss=loss,
@@ -104,8 +97,8 @@ def attained(problem: OnlineProblem) -> bool:
 
 def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
     """Return what the centroids after a round can reach, where `path` is that of no moves."""
-    everyone, codes = problem.everyone, _codes(problem)
-    weights, allowance = centroid_weights(problem, number), everyone.allowance
+    codes = _codes(problem)
+    weights, allowance = centroid_weights(problem, number), problem.allowance
     # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
     single = allowance.single and _one_limit(problem)
     scale = float(allowance.budget) if single else 1.0
@@ -118,12 +111,12 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
     sizes = np.full(len(positions), np.abs(np.asarray(problem.stream.people.features)).max())
     fitted = Centroids(positions, np.ones(len(positions)), np.maximum(sizes, np.abs(positions).max(axis=1)))
     reach = Reach(
-        offsets=positions - everyone.query_features,
-        goal=everyone.goal,
+        offsets=positions - problem.query_features,
+        goal=problem.goal,
         unit=units,
         scale=scale,
         norm=allowance.norm,
-        ties=rival_ties(fitted, everyone.query_features, everyone.goal),
+        ties=rival_ties(fitted, problem.query_features, problem.goal),
     )
     return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from oar.errors import StorageError
-from oar.interrupts import check_interrupted
+from oar.progress import check_interrupted
 from oar.studies.cells import Cell
 from oar.studies.executors.executors import DaskExecutor, Executor, LocalExecutor, ProcessExecutor, cores
 from oar.studies.progress import Pace

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators import BlackBox
-from oar.interrupts import check_interrupted
 from oar.people import Population
 from oar.problem import Problem
+from oar.progress import check_interrupted
 
 FEW = 24  # people in all, but two of each class
 AGREE = 1e-5  # relative: sums are added up in another order elsewhere
@@ -96,8 +96,7 @@ def _of_box(box: BlackBox, problem: Problem) -> NDArray[np.float64]:
     except Exception:  # some need more: neighbours, folds
         check_interrupted()
         few, trained = people, box.train(people, people.features, SEED)
-    said = trained.says(few.features[:FEW])
-    found = next(each for each in (said.logits, said.codes, said.values) if each is not None)
+    found = trained.says(few.features[:FEW]).outputs
     return np.asarray(found, dtype=np.float64).ravel()
 
 

@@ -21,6 +21,7 @@ from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
 from oar.solvers.registry import registered_by_users
+from oar.solvers.settings import EFFORTS, EffortLevel
 from oar.studies.cells import Defaults
 from oar.studies.fingerprints.probes import probed, same
 
@@ -31,7 +32,12 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(
-    problem: Problem, own: Defaults, solver: Any, models: Mapping[str, Any], queries: Mapping[str, Problem]
+    problem: Problem,
+    own: Defaults,
+    solver: Any,
+    models: Mapping[str, Any],
+    queries: Mapping[str, Problem],
+    effort: EffortLevel = EFFORTS["normal"],
 ) -> dict[str, Any]:
     """Return a digest of each part, and a few words on each for who is refused.
 
@@ -41,12 +47,15 @@ def fingerprint(
         solver: of all cells.
         models: by name.
         queries: a problem for each, by name.
+        effort: what solvers make where `solver` leaves it open; normal effort is not among what is known.
     """
+    usual = effort == EFFORTS["normal"]
+    solving = _solving(solver) if usual else (_solving(solver), effort)
     return {
         "kind": KIND,
         "people": _part(problem.people, repr(problem.people)),
         "action": _part(_acting(problem, own), repr(problem.action)),
-        "solver": _part(_solving(solver), repr(solver)),
+        "solver": _part(solving, repr(solver) if usual else f"{solver} with effort {effort.name}"),
         "models": {name: _model(model, problem) for name, model in models.items()},
         "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
     }

@@ -1,9 +1,9 @@
-"""What actors share: settings that are checked, who takes part, and what the operator would make of a deed."""
+"""Code common to actors: checked settings, participants, and the operator's retraining on a deed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -58,27 +58,42 @@ def check_name(value: Any) -> str:
     return value
 
 
-def settle(actor: Any, check: Callable[[str, Any], Any], *parts: str) -> None:
-    """Put what a check makes of some of an actor's settings in their place."""
-    for part in parts:
-        object.__setattr__(actor, part, check(part, getattr(actor, part)))
+def _least(least: int) -> Callable[[str, Any], int]:
+    return lambda argument, value: check_count(argument, value, least)
 
 
-class Movers:
-    """What actors have in common whose people move within a budget: a share of everyone, unless they say otherwise."""
+SETTINGS: dict[str, Callable[[str, Any], Any]] = {
+    "query": lambda argument, value: check_query(value),
+    "share": check_share,
+    "budget": lambda argument, value: check_budget(value, argument),
+    "norm": lambda argument, value: Norm.of(value),
+    **dict.fromkeys(("add", "drop", "most", "count", "restarts"), _least(0)),
+    **dict.fromkeys(("steps", "refits"), _least(1)),
+    **dict.fromkeys(("weight", "cost", "beyond"), check_size),
+    "follow": check_share,
+    "name": lambda argument, value: check_name(value),
+}
+"""What actors' settings must be, by their names."""
+
+
+class CheckedActor:
+    """Base class of actors: every setting is checked as `SETTINGS` says of its name, but for one that may be None."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and keep what checks make of the rest."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name in SETTINGS and (value is not None or field.default is not None):
+                object.__setattr__(self, field.name, SETTINGS[field.name](field.name, value))
+
+
+class Movers(CheckedActor):
+    """Base class of actors whose people move within a budget: by default a share of everyone."""
 
     share: float
     budget: float
     norm: Any
     name: str
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        if hasattr(self, "share"):
-            settle(self, check_share, "share")
-        settle(self, lambda part, value: check_budget(value, part), "budget")
-        settle(self, lambda part, value: Norm.of(value), "norm")
-        check_name(self.name)
 
     @property
     def caps(self) -> Caps:
@@ -111,9 +126,8 @@ def handed_in_before(view: View) -> Data:
     width = view.crowd.features.shape[1]
     found = Data(np.zeros((0, width)), np.zeros(0, dtype=np.intp), np.zeros(0))
     for people in view.past:
-        weights = np.ones(people.size) if people.weights is None else people.weights
         features = np.asarray(people.features, dtype=np.float64)
-        found = found.joined(Data(features, people.codes(0, people.size).astype(np.intp), weights))
+        found = found.joined(Data(features, people.codes(0, people.size).astype(np.intp), people.row_weights))
     return found
 
 
@@ -124,7 +138,7 @@ def handed_in_now(view: View, deed: Deed) -> Data:
 
 @dataclass(frozen=True, eq=False)
 class Foresight:
-    """What the operator's retraining would make of a deed, alone: always with the same random numbers."""
+    """The operator's retraining on a deed alone, always with the same random numbers."""
 
     view: View
     query: Array

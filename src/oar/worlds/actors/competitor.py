@@ -14,7 +14,8 @@ import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of
-from oar.errors import DataError, OptionError, with_near_names
+from oar.checks import check_kind, with_near_names
+from oar.errors import DataError, OptionError
 from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
@@ -30,8 +31,7 @@ from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 class PlanAnew:
     """A policy: members do what `oar.collective` plans for a refit to everything so far, this round included.
 
-    Labels and strikes are planned too, which `Replan` does not do; on the other hand, how the operator really updates
-    is not known here.
+    Labels and withheld data are planned too, which `Replan` does not do. The operator's actual update rule is not used.
 
     Args:
         solver: as in `oar.collective`.
@@ -83,9 +83,7 @@ class CompetingCollective:
 
     def __post_init__(self) -> None:
         """Refuse what is no collective, and what is no policy."""
-        if not isinstance(self.collective, Collective):
-            got = type(self.collective).__name__
-            raise DataError(f"collective: must be an oar.worlds.Collective(…), got an object of type {got}.")
+        check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
         if self.policy is not None and not is_policy(self.policy):
             raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")
 

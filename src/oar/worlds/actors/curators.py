@@ -11,15 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, with_near_names
-from oar.worlds.actors.common import (
-    check_count,
-    code_of,
-    foresight,
-    settle,
-)
+from oar.checks import with_near_names
+from oar.errors import DataError, OptionError
+from oar.worlds.actors.common import code_of, foresight
 from oar.worlds.actors.greedy import NONE, Greedy, GreedyActor, SingleChanges
-from oar.worlds.people.crowds import crowd_weights
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 
@@ -29,17 +24,17 @@ ADD, DROP = 0, 1
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Curators(GreedyActor):
-    """They add points and drop their own, one at a time, until nothing helps.
+    """Curators, who add points and drop their own, one at a time, until nothing helps.
 
     Args:
         query: x† (d,), for whom they act.
         goal: the label that the model should predict for it.
-        add: how many points they add in a round, at the most.
-        drop: how many of their own points they hold back in a round, at the most.
+        add: the largest number of points that they add in a round.
+        drop: the largest number of their own points that they withhold in a round.
         pool: (features, labels) of points that may be added, each once a round; None for copies of their own points.
-        share: of arrivals whose points are their own, to be copied or dropped, by lots that these keep.
-        refits: how many retrainings they may try out in a round.
-        name: under which records know them.
+        share: the share of arrivals whose points are their own, to be copied or dropped, drawn once for each person.
+        refits: the largest number of retrainings that they may try in a round.
+        name: their name in records.
     """
 
     query: Any
@@ -54,7 +49,6 @@ class Curators(GreedyActor):
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         super().__post_init__()
-        settle(self, check_count, "add", "drop")
         if self.pool is not None:
             if not self.add:
                 raise OptionError(
@@ -79,7 +73,7 @@ class Curators(GreedyActor):
         count, size = len(points), len(own)
         changes = SingleChanges(
             features=np.concatenate([points, own]),
-            weights=np.concatenate([np.ones(count), crowd_weights(view.crowd)[view.mine]]),
+            weights=np.concatenate([np.ones(count), view.crowd.row_weights[view.mine]]),
             lost=np.concatenate([np.full(count, NONE), view.crowd.codes[view.mine]]).astype(np.intp),
             gained=np.concatenate([labels, np.full(size, NONE)]).astype(np.intp),
             kinds=np.repeat([ADD, DROP], [count, size]).astype(np.intp),

@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import OptionError
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.autodiff.mlp import apply_layers
 from oar.typing import Label
-from oar.worlds.actors.common import Movers, check_count, check_query, check_size, code_of, fitting, settle
+from oar.worlds.actors.common import Movers, code_of, fitting
 from oar.worlds.people.uniform_draws import drawn_count
 from oar.worlds.protocol import Array, Crowd, Deed, Rows, View
 
@@ -38,19 +39,19 @@ Represent = Callable[[Array, Array], tuple[Array, Array]]
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class FeatureCollision(Movers):
-    """People of one class who move onto the query, as the deployed model sees it, and keep near to themselves.
+    """Feature collision: people of one class move onto the query in the deployed model's view, near their own features.
 
     Labels are left to the world: the attack is the paper's where moved people keep theirs (labels="keep").
 
     Args:
         query: x† (d,), which should be predicted `base_class`.
         base_class: the class that they have, and that the query should get.
-        count: how many of them there are in a round: of who has that class, those whose lots are lowest.
+        count: the number of them in a round: of the people of that class, those whose random numbers are lowest.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
-        weight: β, how much it matters to stay near.
+        weight: β, the weight of staying near.
         steps: of forward-backward splitting, where there is no closed form.
-        name: under which records know them.
+        name: their name in records.
     """
 
     query: Any
@@ -61,14 +62,6 @@ class FeatureCollision(Movers):
     weight: float = 0.1
     steps: int = 200
     name: str = "feature collision"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        super().__post_init__()
-        object.__setattr__(self, "query", check_query(self.query))
-        settle(self, check_count, "count")
-        settle(self, check_size, "weight")
-        object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Draw so many people of the class; all of it where there are fewer."""

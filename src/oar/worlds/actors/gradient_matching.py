@@ -22,20 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.typing import Label
-from oar.worlds.actors.common import (
-    Movers,
-    check_count,
-    check_query,
-    code_of,
-    fitting,
-    handed_in_before,
-    handed_in_now,
-    settle,
-)
+from oar.worlds.actors.common import Movers, code_of, fitting, handed_in_before, handed_in_now
 from oar.worlds.deployed.model import DeployedModel, deployed
-from oar.worlds.people.crowds import Data, crowd_weights
+from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Deed, View
 
 FIRST = 0.5  # of the budget: the first step
@@ -44,17 +35,17 @@ FIRST = 0.5  # of the budget: the first step
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class GradientMatching(Movers):
-    """Members who move so that training on them does to the deployed model what the query would want.
+    """Gradient matching: members move so that training on them changes the deployed model as the query desires.
 
     Args:
         query: x† (d,).
         goal: the label that the model should predict for it.
-        share: of arrivals who are members, by lots that they keep.
+        share: the share of arrivals who are members, drawn once for each person.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
         restarts: how many random starts there are beside the fixed ones.
         steps: from each start.
-        name: under which records know them.
+        name: their name in records.
     """
 
     query: Any
@@ -65,13 +56,6 @@ class GradientMatching(Movers):
     restarts: int = 2
     steps: int = 60
     name: str = "gradient matching"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        super().__post_init__()
-        object.__setattr__(self, "query", check_query(self.query))
-        settle(self, check_count, "restarts")
-        object.__setattr__(self, "steps", check_count("steps", self.steps, 1))
 
     def act(self, view: View) -> Deed:
         """Move to where the gradients match best."""
@@ -134,5 +118,5 @@ def matching(view: View, query: Array, goal: Any) -> Match:
     # A scaler was fitted to what was handed in; before anything was, to these people.
     people = handed_in_before(view) if view.past else handed_in_now(view, Deed())
     at = deployed(view.operator.model, view.deployed.parameters, len(crowd.classes), people)
-    members = Data(crowd.features[mine], crowd.codes[mine], crowd_weights(crowd)[mine])
+    members = Data(crowd.features[mine], crowd.codes[mine], crowd.row_weights[mine])
     return Match(at, members, at.goal(fitting(query, view), code)[1])

@@ -1,4 +1,4 @@
-"""Which labels to change, which points to add and which to drop: greedily, by promise, each step confirmed by a refit.
+"""Greedy choice of labels to change and points to add or drop; a refit confirms each step.
 
 Every such change takes weight w at x away from one class, gives it to another, or both: a flip does both, a leaver
 takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the weight of everyone who is trained
@@ -24,17 +24,9 @@ import numpy as np
 from oar.errors import OARError
 from oar.models import Centroids
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.solvers.discrete.greedy import FALLS, falls
-from oar.worlds.actors.common import (
-    Foresight,
-    check_count,
-    check_name,
-    check_query,
-    check_share,
-    handed_in_before,
-    handed_in_now,
-    settle,
-)
+from oar.solvers.discrete.greedy import falls
+from oar.tolerances import FALLS
+from oar.worlds.actors.common import CheckedActor, Foresight, handed_in_before, handed_in_now
 from oar.worlds.deployed.model import deployed
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Deed, Rows, State
@@ -43,21 +35,14 @@ NONE = -1
 SHORTLIST = 3  # single changes that are tried by refits before nothing is said to help
 
 
-class GreedyActor:
-    """What actors have in common who choose changes greedily, each confirmed by a refit."""
+class GreedyActor(CheckedActor):
+    """Base class of actors who choose changes greedily, each confirmed by a refit."""
 
     query: Any
     goal: Any
     share: float
     refits: int
     name: str
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        object.__setattr__(self, "query", check_query(self.query))
-        settle(self, check_share, "share")
-        object.__setattr__(self, "refits", check_count("refits", self.refits, 1))
-        check_name(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +65,7 @@ class SingleChanges:
 
 @dataclass(frozen=True, eq=False)
 class GreedyChoice:
-    """Which changes were chosen, what they are foreseen to lead to, and how many refits it took to foresee it."""
+    """The chosen changes, the outcome that is foreseen, and how many refits that took."""
 
     changes: list[int]
     loss: float

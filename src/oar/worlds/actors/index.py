@@ -1,4 +1,4 @@
-"""Who else acts in a world, beside its collective: an index of the actors."""
+"""An index of the actors in a world besides its collective."""
 
 from oar.worlds.actors.competitor import CompetingCollective, PlanAnew
 from oar.worlds.actors.curators import Curators

@@ -14,17 +14,9 @@ from typing import Any
 import numpy as np
 
 from oar.actions.sets.norms import Norm
-from oar.errors import with_near_names
+from oar.checks import with_near_names
 from oar.typing import Label
-from oar.worlds.actors.common import (
-    Mask,
-    Movers,
-    check_share,
-    check_size,
-    code_of,
-    refuse_values,
-    settle,
-)
+from oar.worlds.actors.common import Mask, Movers, code_of, refuse_values
 from oar.worlds.actors.shortest_moves import shortest_moves
 from oar.worlds.deployed.predictions import predictions
 from oar.worlds.protocol import Array, Deed, View
@@ -33,19 +25,20 @@ from oar.worlds.protocol import Array, Deed, View
 @with_near_names
 @dataclass(frozen=True)
 class StrategicIndividuals(Movers):
-    """People who best-respond to the deployed model, each for itself.
+    """Strategic individuals, who best-respond to the deployed model, each for itself.
 
-    Everyone of them who is not predicted `goal`, and whose shortest way there is within its budget and worth its cost,
-    goes that way and a hair further; everyone else stays. The way is the shortest where boundaries are flat (linear
-    models, nearest centroid); of other models it is one that was found, and where none was found there may be one.
+    Everyone of them who is not predicted `goal`, and whose shortest move to it is within its budget and worth its cost,
+    makes that move and slightly more; everyone else does not move. The move is the shortest where boundaries are flat
+    (linear models, nearest centroid). For other models it is one that was found; where none was found, there may still
+    be one.
 
     Args:
-        share: of those who arrive who are such people, by lots that they keep.
+        share: the share of arrivals who are such people, drawn once for each person.
         goal: the label that each of them wants for itself.
         budget: how far each can move.
         norm: 1, 2 or numpy.inf.
-        cost: c, of moving by 1, where the goal is worth 1: nobody goes further than 1/c. 0 means that moves are free.
-        name: under which records know them.
+        cost: c, of moving by 1, where the goal is worth 1: nobody moves farther than 1/c. 0 means that moves are free.
+        name: their name in records.
     """
 
     share: float
@@ -54,11 +47,6 @@ class StrategicIndividuals(Movers):
     norm: Any = 2
     cost: float = 0.0
     name: str = "strategic individuals"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        super().__post_init__()
-        settle(self, check_size, "cost")
 
     def act(self, view: View) -> Deed:
         """Cross where it is possible and worth it."""
@@ -72,19 +60,20 @@ class StrategicIndividuals(Movers):
 @with_near_names
 @dataclass(frozen=True)
 class AdvisedIndividuals(Movers):
-    """People who are given individual recourse: a way to the goal, on the supposition that the model stands still.
+    """People who receive individual recourse: a move to the goal that assumes that the model is fixed.
 
-    It is the shortest one where boundaries are flat, and elsewhere one that was found, as for strategic individuals.
+    It is the shortest move where boundaries are flat, and otherwise one that was found, as for strategic individuals.
 
     Args:
-        share: of those who arrive who ask for advice, by lots that they keep.
+        share: the share of arrivals who ask for advice, drawn once for each person.
         goal: the label that each of them wants for itself.
-        budget: how far each can move; for whom no way is found within it gets no advice.
+        budget: how far each can move; a person for whom no move within it is found gets no advice.
         norm: 1, 2 or numpy.inf.
-        follow: the share of those advised who do as they are told; the others stay, and their advice is recorded too.
-        beyond: how much further than the shortest way the advice goes, as a share of it, as far as the budget lasts:
-            advice at the very boundary is the first to fail.
-        name: under which records know them.
+        follow: the share of the advised who follow the advice; the others do not move, and their advice is recorded
+            too.
+        beyond: how much farther than the shortest move the advice goes, as a share of it, within the budget: advice at
+            the very boundary is the first to fail.
+        name: their name in records.
     """
 
     share: float
@@ -94,12 +83,6 @@ class AdvisedIndividuals(Movers):
     follow: float = 1.0
     beyond: float = 0.0
     name: str = "advised individuals"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        super().__post_init__()
-        settle(self, check_share, "follow")
-        settle(self, check_size, "beyond")
 
     def act(self, view: View) -> Deed:
         """Advise everyone who has a way, and move those who follow."""

@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import OptionError, with_near_names
+from oar.checks import with_near_names
+from oar.errors import OptionError
 from oar.models import Centroids
 from oar.typing import Label
-from oar.worlds.actors.common import (
-    check_count,
-    foresight,
-    settle,
-)
+from oar.worlds.actors.common import foresight
 from oar.worlds.actors.greedy import Greedy, GreedyActor, SingleChanges
-from oar.worlds.people.crowds import crowd_weights
 from oar.worlds.people.uniform_draws import drawn_count, drawn_share
 from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 
@@ -24,20 +20,20 @@ from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Labellers(GreedyActor):
-    """They give other labels to at most `most` arrivals a round, those that should lower the query's goal loss most.
+    """Labellers, who relabel at most `most` arrivals a round: those that should lower the query's goal loss most.
 
-    A label y' for y promises to lower it by w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the deployed
+    A label y' for y is estimated to lower it by w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the deployed
     model; for nearest centroid the change of class means is exact, and labels are changed one by one. The operator's
-    own retraining is asked whether a promise is kept; what does not help is not done.
+    own retraining tests each estimate; changes that do not help are not made.
 
     Args:
         query: x† (d,), for whom they act.
         goal: the label that the model should predict for it.
-        most: how many labels they change in a round.
-        share: of arrivals whose labels pass through their hands, by lots that they keep.
-        count: how many arrivals instead of a share.
-        refits: how many retrainings they may try out in a round.
-        name: under which records know them.
+        most: the largest number of labels that they change in a round.
+        share: the share of arrivals whose labels they assign, drawn once for each person.
+        count: the number of such arrivals, instead of a share.
+        refits: the largest number of retrainings that they may try in a round.
+        name: their name in records.
     """
 
     query: Any
@@ -51,13 +47,8 @@ class Labellers(GreedyActor):
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         super().__post_init__()
-        settle(self, check_count, "most")
-        if self.count is not None:
-            object.__setattr__(self, "count", check_count("count", self.count))
-            if self.share != 1.0:
-                raise OptionError(
-                    f"Labellers: must be given one of share and count, got {self.share} and {self.count}."
-                )
+        if self.count is not None and self.share != 1.0:
+            raise OptionError(f"Labellers: must be given one of share and count, got {self.share} and {self.count}.")
 
     @property
     def caps(self) -> Caps:
@@ -78,7 +69,7 @@ class Labellers(GreedyActor):
         people, to = np.divmod(np.arange(mine.size * len(crowd.classes)), len(crowd.classes))
         other = to != own[people]
         people, to = people[other], to[other]
-        weights = crowd_weights(crowd)[mine][people]
+        weights = crowd.row_weights[mine][people]
         changes = SingleChanges(
             crowd.features[mine][people], weights, own[people], to, np.zeros(to.size, dtype=np.intp), people
         )

@@ -26,7 +26,7 @@ import numpy as np
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm
 from oar.models import Centroids
-from oar.solvers.centroids.spectral import BatchedObjective, minimise
+from oar.solvers.query.move_search import BatchedObjective, minimise
 from oar.worlds.actors.common import Mask
 from oar.worlds.deployed.model import DeployedModel, deployed
 from oar.worlds.deployed.predictions import predictions

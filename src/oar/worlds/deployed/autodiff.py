@@ -12,11 +12,11 @@ from oar.errors import NumericsError
 from oar.models import Differentiable
 from oar.models.differentiable import need_jax_functions
 from oar.models.score import AutodiffScore
+from oar.tolerances import SOLVED
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
 
 FEWEST = 64  # rows of a pass: fewer would be compiled anew, and cost as much
-SOLVED = 1e-6  # relative residual of v, which only ranks
 
 
 class AutodiffDeployed:

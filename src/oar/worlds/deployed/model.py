@@ -1,4 +1,4 @@
-"""What an actor can differentiate in the model that is deployed: θ as it is, for features in their own units.
+"""Derivatives of the deployed model as actors see it, for features in their own units.
 
     predicted the classes of many people
     goal      L(θ; x†, g) and ∇_θ L

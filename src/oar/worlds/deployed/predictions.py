@@ -1,4 +1,4 @@
-"""What a deployed model says: of many people at once, and of those who ask whether they get their goal.
+"""Predictions of a deployed model: for many people at once, and for queries with their goals.
 
 Linear models and nearest centroid are computed with NumPy: a world asks after every round, and calling compiled code
 for new shapes costs more than the work. Goals are judged as audits judge them: ties do not count.
@@ -13,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Perturb
-from oar.errors import DataError, NumericsError, OptionError
+from oar.checks import check_kind
+from oar.errors import NumericsError, OptionError
 from oar.goals import Members
 from oar.goals.wishes import ClassWish
 from oar.models import NearestCentroid
 from oar.models.centroid.nearest_centroid import Centroids, loss_and_margin, rival_ties
 from oar.models.linear.losses import Linear
-from oar.online.rules.requirements import check_retrained
+from oar.online.problem import check_retrained
 from oar.people import Population
 from oar.problem import Problem, Query
 from oar.referee.verdicts import AuditSummary, Verdict, judged, of_logits
-from oar.retraining import own_training
+from oar.retraining import retraining
 from oar.worlds.protocol import Array, Rows
 
 FAR = -745.0  # log of the smallest positive number: where probabilities are 0
@@ -33,7 +34,7 @@ def predictions(model: Any, parameters: Any, features: Array) -> Rows:
     """Return predicted class codes (n,)."""
     if isinstance(parameters, Centroids):
         return _distances(parameters, features).argmin(axis=1)
-    return np.asarray(own_training.predictions(model, parameters, features), dtype=np.intp)
+    return np.asarray(retraining.predictions(model, parameters, features), dtype=np.intp)
 
 
 def _distances(parameters: Centroids, features: Array) -> Array:
@@ -43,7 +44,7 @@ def _distances(parameters: Centroids, features: Array) -> Array:
 
 @dataclass(frozen=True)
 class CollectiveOutcome:
-    """What a collective's query gets.
+    """The outcome of a collective's query.
 
     Attributes:
         prediction: the label that is predicted; a tuple of labels where several people ask.
@@ -62,8 +63,7 @@ class WorldQuery:
 
     def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
         """Read who asks and for what; `every_class` are people of all classes."""
-        if not isinstance(query, Query):
-            raise DataError(f"{argument}: must be an oar.Query(…), got an object of type {type(query).__name__}.")
+        check_kind(argument, query, Query, "an oar.Query(…)")
         if isinstance(query.features, Members):
             raise OptionError(
                 f"{argument}: must be features in a world, got oar.Members; people change from round to round."

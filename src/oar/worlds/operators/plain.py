@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import with_near_names
 from oar.defences.base import Defence, as_defence
-from oar.errors import DataError, OptionError, with_near_names
+from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
 from oar.models.linear.training import CHUNK, FEW
 from oar.online import FullRefit, Rule
-from oar.online.training.binding import own_form, shares_units, update_of
+from oar.online.bound_training import own_form, shares_units, update_of
 from oar.people import Population
 from oar.typing import DefenceLike, ModelLike
 from oar.worlds.deployed.predictions import check_model, flat
@@ -30,17 +31,17 @@ SEED = 0  # of what a defence draws for the history, which no world has a stream
 
 @with_near_names
 class Operator:
-    """Who keeps the model: fits it to what was there, and updates it after every round by a rule.
+    """The operator: fits the model to the history, and updates it after every round by a rule.
 
     Args:
         model: what is deployed.
         rule: how it is updated when a batch arrives, one of `oar.online`; None for `FullRefit()`.
-        defence: what the operator does to data, model and calendar before it trains, one of `oar.defences`, or a list
-            of them; None for nothing.
-        name: under which messages know it.
+        defence: the operator's changes of data, model and calendar before training, one of `oar.defences`, or a list of
+            them; None for nothing.
+        name: its name in messages.
 
     Attributes:
-        model: what is trained and deployed: the defence may have put another one in the given one's place.
+        model: the model that is trained and deployed: the defence may have replaced the given one.
         given: the model as it was given.
     """
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_whole
+from oar.checks import check_whole, choose, with_near_names
 from oar.defences.settings import check_number
-from oar.errors import NumericsError, OptionError, choose, with_near_names
-from oar.online.training.binding import bind, flat_form, own_form, shares_units
+from oar.errors import NumericsError, OptionError
+from oar.online.bound_training import bind, flat_form, own_form, shares_units
 from oar.people import Population
 from oar.signals.largest_eigenvalue import sharpness
 from oar.worlds.deployed.predictions import flat
@@ -37,7 +37,7 @@ MOST_STEPS = {"refit": 50, "gradient": 1_000}
 
 @dataclass(frozen=True, eq=False)
 class StableFit:
-    """How a round's retraining went.
+    """The course of a round's retraining.
 
     Attributes:
         moved: how far θ moved in each step.
@@ -55,11 +55,11 @@ class StableFit:
 
 @with_near_names
 class PerformativelyStable:
-    """Retrains on the round's people as they respond to what was just learned, until nothing changes.
+    """An operator who retrains on the round's people as they respond to the new model, until nothing changes.
 
-    It learns from the round's people alone: of those who came before it is not known how they would respond now. What
-    is recorded of a round is the last of their answers, from which the deployed model was learned: they move once, from
-    where they were to there.
+    It learns from the round's people alone, because the response of earlier people to the new model is unknown. The
+    record of a round has the last of their responses, from which the deployed model was learned: they move once, from
+    their unmoved features to there.
 
     Args:
         model: what is deployed.
@@ -68,7 +68,7 @@ class PerformativelyStable:
         tolerance: θ has stopped moving once a step is at most this share of 1 + ‖θ‖; for "gradient", once the norm of
             the gradient is at most this.
         most_steps: in a round; None means 50, and 1,000 for "gradient".
-        name: under which messages know it.
+        name: its name in messages.
     """
 
     def __init__(

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_whole
-from oar.defences.base import weights_of
+from oar.checks import check_whole, choose, with_near_names
 from oar.defences.settings import check_number
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
-from oar.models.wrap.scaled import unscaled
 from oar.people import Population
 from oar.typing import Label
 from oar.worlds.deployed.predictions import flat
@@ -42,7 +40,7 @@ ACROSS = 1e-9  # of ε: how far beyond the boundary responses end
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What the operator expects.
+    """The operator's forecast.
 
     Attributes:
         accuracy: of what it deploys, on responses to it.
@@ -59,7 +57,7 @@ class Forecast:
 
 @with_near_names
 class StrategicAware:
-    """Deploys the linear classifier that is most accurate once people have responded to it.
+    """An operator who deploys the linear classifier that is most accurate once people have responded to it.
 
     Args:
         model: of two classes, with outputs linear in the features, such as oar.SoftmaxRegression().
@@ -70,7 +68,7 @@ class StrategicAware:
             answers to drift, and asks for more from round to round where they have.
         tolerance: the direction has stopped changing once its change is at most this, as a share of its length.
         most_steps: how many directions are tried; 1 keeps that of the plain fit.
-        name: under which messages know it.
+        name: its name in messages.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class StrategicAware:
         name: str = "strategic-aware",
     ) -> None:
         """Refuse settings that cannot be."""
-        if not isinstance(unscaled(model), Linear) or model.regresses:
+        if not isinstance(model.unscaled, Linear) or model.regresses:
             raise OptionError(
                 f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {model!r}."
             )
@@ -109,7 +107,7 @@ class StrategicAware:
     def learned(self, people: Population) -> State:
         """Return the most accurate classifier on responses that is found; the plain fit's direction is tried first."""
         sign, wanted = self._sides(people)
-        weights = weights_of(people)
+        weights = people.row_weights
         features = np.asarray(people.features, dtype=np.float64)
 
         def accuracy(matrix: Array) -> float:

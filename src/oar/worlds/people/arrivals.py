@@ -1,4 +1,4 @@
-"""Where people come from: a population that is resampled or walked through, normal clouds that drift, given batches.
+"""Arrivals: a population that is resampled or walked through, drifting normal clouds, or given batches.
 
 Drift is explicit: nothing moves unless it is told how far a round.
 """
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oar.checks import is_whole
-from oar.errors import DataError, OptionError, choose, with_near_names
+from oar.checks import choose, is_whole, with_near_names
+from oar.errors import DataError, OptionError
 from oar.people.labels import LabelCoding, label_array
 from oar.typing import PeopleLike
 from oar.worlds.people.crowds import crowd_of, names_of, some_of

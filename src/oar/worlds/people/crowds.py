@@ -1,9 +1,9 @@
-"""From populations to crowds, and from what is handed in back to populations that the operator trains on."""
+"""Crowds made from populations, and the operator's training populations made from contributions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,20 +51,18 @@ def crowd_of(
 
 def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Rows | None = None) -> Crowd:
     """Return some of a crowd, by position; with other features, or as other persons."""
-    return Crowd(
+    given = ("codes", "groups", *(() if crowd.weights is None else ("weights",)))
+    return replace(
+        crowd,
         features=crowd.features[rows] if features is None else features,
-        codes=crowd.codes[rows],
-        classes=crowd.classes,
-        groups=crowd.groups[rows],
         persons=crowd.persons[rows] if persons is None else persons,
-        weights=None if crowd.weights is None else crowd.weights[rows],
-        names=crowd.names,
+        **{part: getattr(crowd, part)[rows] for part in given},
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What an operator trains on: features (n, d), classes by code (n,), and weights (n,)."""
+    """An operator's training data: features (n, d), classes by code (n,), and weights (n,)."""
 
     features: Array
     codes: Rows
@@ -77,11 +75,6 @@ class Data:
             np.concatenate([self.codes, other.codes]),
             np.concatenate([self.weights, other.weights]),
         )
-
-
-def crowd_weights(crowd: Crowd) -> Array:
-    """Return everyone's weight (n,); all weigh 1 where none are given."""
-    return np.ones(crowd.size) if crowd.weights is None else np.asarray(crowd.weights, dtype=np.float64)
 
 
 def handed_in(
@@ -109,7 +102,7 @@ def handed_in(
     if relabel is not None and rows.size:
         codes[rows] = relabel(rows, features[rows])
     origin = np.flatnonzero(stays)
-    now = Data(features[origin], codes[origin], crowd_weights(crowd)[origin])
+    now = Data(features[origin], codes[origin], crowd.row_weights[origin])
     for points, labels in added:
         now = now.joined(Data(np.asarray(points, np.float64), np.asarray(labels, np.intp), np.ones(len(points))))
     return now, np.append(origin, np.full(len(now.codes) - origin.size, -1))
@@ -209,7 +202,7 @@ def pooled(batches: tuple[Population, ...]) -> Population:
         return batches[0]
     first, weights = batches[0], None
     if any(batch.weights is not None for batch in batches):
-        weights = np.concatenate([np.ones(batch.size) if batch.weights is None else batch.weights for batch in batches])
+        weights = np.concatenate([batch.row_weights for batch in batches])
     features = np.concatenate([np.asarray(batch.features) for batch in batches])
     codes = np.concatenate([batch.codes(0, batch.size) for batch in batches])
     return register_for(first.classes, first.dimensions, first.names).people(features, codes, weights)

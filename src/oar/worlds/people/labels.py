@@ -1,4 +1,4 @@
-"""What becomes of the labels of those who move. There is no default: outcomes depend on it more than on anything else.
+"""Label policies: the labels of those who move. There is no default: outcomes depend on it more than on anything else.
 
 Advice that people follow stays valid at full adoption if labels follow features, and collapses if they stay.
 """
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, OptionError, choose
+from oar.checks import choose
+from oar.errors import DataError, OptionError
 from oar.worlds.deployed.predictions import predictions
 from oar.worlds.protocol import Array, Arrivals, Crowd, Rows, State
 

@@ -1,4 +1,4 @@
-"""Who is drawn: everyone has a lot of its own with each actor, and keeps it for ever.
+"""Uniform draws: each person has a fixed random number with each actor.
 
 A share s are those whose lots are below s. Whoever comes again is then drawn again, as long as the share does not fall,
 and who is there twice is drawn twice or not at all. How many there are is left to chance: s · n on average, with a

@@ -1,4 +1,4 @@
-"""What a collective can know of the operator's next updates: whom the rule will read, and who will probably arrive."""
+"""Foresight of a collective: whom the update rule will read next, and who will probably arrive."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
-from oar.online.goal_loss import Aim
+from oar.online.bound_training import shares_units
+from oar.online.rollout import Aim
 from oar.online.stream import HISTORY
-from oar.online.training.binding import shares_units
 from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView

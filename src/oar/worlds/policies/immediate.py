@@ -1,4 +1,4 @@
-"""What a collective may do in a round without a plan: nothing, each for itself, or one answer to a signal."""
+"""Policies without a plan: nothing, individual recourse for each member, or one response to a signal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from oar.actions.perturb import check_budget
-from oar.errors import OptionError, with_near_names
-from oar.online.training.binding import shares_units, update_of
+from oar.checks import with_near_names
+from oar.errors import OptionError
+from oar.online.bound_training import shares_units, update_of
 from oar.worlds.actors.common import code_of
 from oar.worlds.actors.shortest_moves import shortest_moves
 from oar.worlds.collective import CollectiveView, room_of
@@ -20,7 +21,7 @@ from oar.worlds.protocol import Array, Deed
 @with_near_names
 @dataclass(frozen=True)
 class DoNothing:
-    """Nobody does anything."""
+    """The policy in which no member acts."""
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Return no deed."""
@@ -30,14 +31,14 @@ class DoNothing:
 @with_near_names
 @dataclass(frozen=True)
 class Individually:
-    """Each member follows individual recourse for itself, as if the deployed model would stay as it is.
+    """The policy in which each member follows individual recourse for itself, as if the deployed model were fixed.
 
-    Everybody who is not predicted the query's goal is told the shortest way to where it is, if that is within its
-    budget, and goes there. Where people were told to go is advice, whose validity is recorded.
+    Everybody who is not predicted the query's goal receives the shortest move to it, if that is within its budget, and
+    makes it. These moves are advice, whose validity is recorded.
 
     Args:
-        margin: how much further than the boundary everybody is told to go, on the same way: advice on the boundary
-            itself hardly survives any refit. It counts as part of the move; who has not the budget is given no advice.
+        margin: how far beyond the boundary the move goes, in the same direction: advice on the boundary itself hardly
+            survives any refit. It counts as part of the move; a person without the budget for it gets no advice.
     """
 
     margin: float = 0.0
@@ -72,11 +73,11 @@ class Individually:
 @with_near_names
 @dataclass(frozen=True)
 class OneShot:
-    """One signal from the model that is deployed, and one answer to it: every member goes as far as it may.
+    """The policy of one signal from the deployed model and one response to it: every member moves as far as it may.
 
-    The signal is what the operator's own rule makes of the goal loss at the deployed parameters, had it read those who
-    arrive as they are: dL/dδ_i for everyone, in one step back (`Rule.pull_back`). Members answer with the largest move
-    against it. With nearest centroid that is the paper's heuristic.
+    The signal is the gradient of the goal loss at the deployed parameters through the operator's own rule, applied to
+    the unmoved arrivals: dL/dδ_i for everyone, in one step back (`Rule.pull_back`). Members respond with the largest
+    move against it. With nearest centroid that is the paper's heuristic.
     """
 
     def __call__(self, view: CollectiveView) -> Deed:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from oar.errors import DataError, choose, with_near_names
+from oar.checks import choose, with_near_names
+from oar.errors import DataError
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
+from oar.online.bound_training import bind, shares_units
 from oar.online.problem import GOAL_FOR
-from oar.online.training.binding import bind, shares_units
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
 from oar.typing import SolverLike
@@ -29,13 +30,14 @@ A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
 @with_near_names
 @dataclass(frozen=True)
 class Replan:
-    """In every round, plan on those who have arrived and on what the operator's rule will read with them, and act.
+    """The policy of planning again in every round (receding horizon), on the data that the operator's rule will read.
 
     Args:
-        horizon: how many rounds are planned, this one included; of later ones people are drawn as arrivals draw them.
-        goal_for: "last": the goal is wanted after the last of these rounds; "every": after each.
-        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
-            for a few steps of projected gradient: the world records what comes of them.
+        horizon: the number of planned rounds, this one included; the people of later rounds are drawn from the
+            arrivals.
+        goal_for: "last": the goal is for the model after the last of these rounds; "every": for that after each.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
+            for a few steps of projected gradient: the world records the outcome.
     """
 
     horizon: int = 1
@@ -63,16 +65,16 @@ class Replan:
 @with_near_names
 @dataclass(frozen=True)
 class PlanOnce:
-    """Plan all rounds before the first one, on people who are expected, and follow the plan's signals ever after.
+    """The policy of planning all rounds in advance, on expected people, and following the plan's signals.
 
-    Of nearest centroid, and behind a scaler, members of a class all make the plan's average move of that class and
-    round. Of other models they answer the round's signals (θ, v) with the largest move up their own score, as far as
-    the plan lets their class go on average.
+    For nearest centroid, and behind a scaler, members of a class all make the plan's average move of that class and
+    round. For other models they respond to the round's signals (θ, v) with the largest move up their own score, as far
+    as their class moves on average in the plan.
 
     Args:
-        goal_for: "last": the goal is wanted after the last round; "every": after each.
-        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and elsewhere
-            for a few steps of projected gradient: the world records what comes of them.
+        goal_for: "last": the goal is for the model after the last round; "every": for that after each.
+        solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
+            for a few steps of projected gradient: the world records the outcome.
     """
 
     goal_for: str = "last"
@@ -118,7 +120,7 @@ class _Signals:
     def __init__(self, problem: OnlineProblem, each: Array, promised: float) -> None:
         self._problem, self._promised = problem, promised
         people, classes = problem.stream.people, len(problem.stream.people.classes)
-        allowance = problem.everyone.allowance
+        allowance = problem.allowance
         radii, lengths = allowance.everyones(people.size), allowance.norm.length(each)
         codes = people.codes(0, people.size)
         shape = (problem.stream.rounds, classes)

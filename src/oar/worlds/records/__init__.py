@@ -1,1 +1,1 @@
-"""What is written down of a round."""
+"""Records of a round."""

@@ -1,4 +1,4 @@
-"""From what happened in a round to its record."""
+"""Measures of a round, from which its record is made."""
 
 from __future__ import annotations
 

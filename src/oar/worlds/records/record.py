@@ -1,4 +1,4 @@
-"""What is written down of a round."""
+"""Records of a round."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from oar.worlds.rounds.read_only import sealed
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """How a group of the holdout fares.
+    """The record of a group of the holdout.
 
     Attributes:
         people: how many there are. accuracy: the share whose label is predicted.
         changed: collateral: the share whose prediction differs from that in the world in which nobody has acted, in
-            this round or before. accuracy_fall: by how much accuracy is lower than there.
+            this round or before. accuracy_fall: how much lower accuracy is than there.
     """
 
     people: int
@@ -33,18 +33,18 @@ class GroupRecord:
 
 @dataclass(frozen=True)
 class ActorRecord:
-    """What an actor did.
+    """The record of one actor in one round.
 
     Attributes:
-        members: for how many it might act. acting: how many of them handed in something else than before, or nothing.
-        moved, relabelled, left, added: how many moved, handed in another label, took their data away, were added.
-        burden_mean, burden_max, burden_total: how far members moved, by the actor's own norm; the mean is over all
-            members, those who stayed included (0 where there are none).
-        heaviest: the most that one person has moved so far, in all rounds together. Whoever is there several times in a
+        members: the number of members it may act for. acting: the number of them who changed or withheld their data.
+        moved, relabelled, left, added: how many moved, contributed another label, withheld their data, were added.
+        burden_mean, burden_max, burden_total: how far members moved, in the actor's own norm; the mean is over all
+            members, including those who did not move (0 where there are none).
+        heaviest: the farthest that one person has moved so far, in all rounds together. A person with several rows in a
             round counts by the row that moves farthest, because budgets are for each row; or, where a `total` limits
             them together, by all of them.
-        filtered: how many of its members, who handed in data, the operator did not train on.
-        note: what the actor noted itself.
+        filtered: the number of its members with data on which the operator did not train.
+        note: the actor's own notes.
     """
 
     members: int
@@ -63,12 +63,12 @@ class ActorRecord:
 
 @dataclass(frozen=True)
 class AdviceRecord:
-    """Advice that an actor gave in one round, as it stands now.
+    """The record of advice that an actor gave in one round, with its present validity.
 
     Attributes:
-        actor, given: who gave it, and in which round. age: how many rounds ago.
-        people: how many got it. valid: the share for whom the model now predicts what was promised, at the features
-            that were advised.
+        actor, given: the actor, and the round. age: how many rounds ago.
+        people: how many got it. valid: the share for whom the model now predicts the promised class, at the advised
+            features.
     """
 
     actor: str
@@ -80,26 +80,26 @@ class AdviceRecord:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A round, as it went.
+    """The record of a round.
 
     Attributes:
         number: 0, 1, ….
-        crowd: who arrived, before anybody acted. on_record: the same with the codes and groups that they have once the
-            deployed model has decided about them; `crowd` itself where nothing depends on decisions.
-        batch: what was handed in, and the operator learned from. origin: for each row of the batch, its position in the
-            crowd, −1 for an added point.
+        crowd: the people who arrived, before anybody acted. on_record: the same with the codes and groups that they
+            have after the deployed model's decisions; `crowd` itself where nothing depends on decisions.
+        batch: the contributed data, on which the operator trained. origin: for each row of the batch, its position in
+            the crowd, −1 for an added point.
         deployed: the model before. state: the model after. shadow: the model had nobody acted, in this round or before.
-        acts: what each actor did, in their order. Under an operator that lets people respond again before the round
-            is over (`PerformativelyStable`), acts and batch are the answer that it learned from last.
-        outcomes: what each collective's query gets from the model after the round; of a world without a collective,
-            that of its query, under the name None.
+        acts: the deed of each actor, in their order. Under an operator that lets people respond again before the round
+            is over (`PerformativelyStable`), acts and batch are the last response, from which it learned.
+        outcomes: the outcome of each collective's query under the model after the round; for a world without a
+            collective, that of its query, under the name None.
         before: the same from the model before the round.
-        critical_mass: for each collective that acted, the smallest share of its members that was found, in a random
-            order, with whom the retrained model gives the goal; NaN where all are not enough, 0 where none is needed.
+        critical_mass: for each collective that acted, the smallest share of its members, in a random order, that was
+            found to reach the goal; NaN where all are not enough, 0 where none is needed.
         accuracy: on the holdout. groups: the holdout by groups. collateral: the share of the holdout whose prediction
             differs from the shadow's. accuracy_fall: by how much accuracy is below the shadow's.
         validity: of all advice given so far, the share that is still valid; NaN where there is none. advice: by round.
-        actors: what each actor did, in numbers. spent: for each actor, persons (s,) and how far each has moved so far.
+        actors: the record of each actor. spent: for each actor, persons (s,) and how far each has moved so far.
         shift: ‖θ_t − θ_{t−1}‖₂. changed: the share of the holdout whose prediction changed with it.
         retrained: whether the operator updated the model. filtered: how many rows of the batch it did not train on.
     """
@@ -131,7 +131,7 @@ class Round:
 
 
 class MovementLedger:
-    """How far each person has moved so far, as one actor's own."""
+    """A ledger of how far each person has moved so far as one actor's own."""
 
     def __init__(self) -> None:
         """Begin with nobody."""

@@ -1,4 +1,4 @@
-"""What everybody does in a round, together: who acts for whom, and what is handed in to the operator."""
+"""Contributions of all actors in a round: who acts for whom, and what the operator trains on."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def handed_out(view: View) -> View:
 
 @dataclass(frozen=True, eq=False)
 class RoundData:
-    """What the operator gets: the people, and which position in the crowd each row comes from (−1: an added point)."""
+    """The operator's data of a round: the people, and the position in the crowd of each row (−1: an added point)."""
 
     people: Population
     origin: Rows
@@ -109,7 +109,7 @@ class RoundData:
 
 @dataclass(frozen=True, eq=False)
 class RoundContributions:
-    """What everybody did under a model, everyone as they are on record, and what was handed in."""
+    """The contributions of a round under a model: all deeds, everyone's records, and the operator's data."""
 
     acts: tuple[Act, ...]
     on_record: Crowd

@@ -17,7 +17,7 @@ ROUNDING = 1e-9  # share of a budget by which moves may exceed it
 
 
 class DType(NamedTuple):
-    """What numbers may come as, by NumPy's letters for kinds, what they are kept as, and what messages call them."""
+    """Accepted kinds of numbers, by NumPy's letters, with the type for storage and the name in messages."""
 
     given: str
     kept: Any

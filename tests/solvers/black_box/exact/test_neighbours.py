@@ -276,7 +276,7 @@ def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole
     assert told.loss == pytest.approx(found.claimed_loss)
     moves = grid_of_moves(norm, budget)
     box = BlackBoxTraining(problem).unmoved(0)
-    logits = box.says(problem.query_features + moves).logits
+    logits = box.says(problem.query_features + moves).outputs
     goal = problem.goal
     losses = np.logaddexp.reduce(logits, axis=1) - logits[:, goal]
     reached = logits[:, goal] > np.delete(logits, goal, axis=1).max(axis=1) + 1e-9
@@ -291,7 +291,7 @@ def test_no_move_of_the_query_on_a_fine_grid_is_better(norm, seed, budget, whole
         assert told.success
     move = shortest_move(problem)
     if move is not None:
-        at_it = box.says((problem.query_features + move)[None]).logits[0]
+        at_it = box.says((problem.query_features + move)[None]).outputs[0]
         assert at_it.argmax() == goal
         if not whole:  # ties on a grid may give the goal a hair earlier
             lengths = np.linalg.norm(moves, ord=norm, axis=1)

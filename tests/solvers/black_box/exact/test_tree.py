@@ -54,7 +54,7 @@ def places(problem, box):
 
 def judged(problem, box, points):
     """Return losses and whether the goal is strictly the most probable, from probabilities as they are told."""
-    logits = box.says(np.asarray(points)).logits
+    logits = box.says(np.asarray(points)).outputs
     rivals = np.delete(logits, problem.goal, axis=1).max(axis=1)
     return np.logaddexp.reduce(logits, axis=1) - logits[:, problem.goal], logits[:, problem.goal] > rivals + 1e-6
 
@@ -182,7 +182,7 @@ def test_scalers_before_the_tree_are_rounded_as_they_round(scaler, named):
             assert not judged(problem, box, [query + less])[1].any()
         around = query + np.random.default_rng(seed).normal(size=(4_000, 2))
         lengths = np.linalg.norm(around - query, ord=norm, axis=1)
-        there = box.says(around).logits.argmax(axis=1) == problem.goal
+        there = box.says(around).outputs.argmax(axis=1) == problem.goal
         assert lengths[there].min(initial=np.inf) >= np.linalg.norm(move, ord=norm)
     assert seen >= 2
 
@@ -203,7 +203,7 @@ def test_regression_trees_reach_the_nearest_value_that_they_can(seed, budget):
     box = fitted(problem)
     points = places(problem, box)
     points = points[np.abs(points - problem.query_features).max(axis=1) <= budget]
-    values = box.says(points).values[:, 0]
+    values = box.says(points).outputs[:, 0]
     result = oar.audit(found.plan)
     assert result.loss == pytest.approx(found.claimed_loss)
     assert result.loss <= 0.5 * ((values - 1.0) ** 2).min()

@@ -41,11 +41,12 @@ from numpy.typing import NDArray
 from oar.actions.limits.limit import DIRECTIONS, Limits
 from oar.actions.limits.links import Link, parse_links
 from oar.actions.limits.rules import EncodedRule, Range
-from oar.errors import choose
+from oar.checks import choose
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.serialize import from_spec, to_spec
 from oar.opening import Fields
+from oar.opening.fields import SMALLEST
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.table.score import Scaler
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
@@ -127,14 +128,19 @@ def _column(said: Fields) -> ColumnTerms:
     per_spread = said.perhaps("per_spread") if "per_spread" in said else None
     missing = tuple(said.vector("missing", len(said.listed("missing")))) if "missing" in said else ()
     direction = said.any("direction")
-    if per_spread is not None and not (movable and per_spread > 0 and column.kind not in ("boolean", "category")):
-        raise ValueError(f"per_spread of {column.name!r} must be above 0, or null, got {per_spread!r}")
+    countable = movable and column.kind not in ("boolean", "category")
+    if per_spread is not None and not (countable and per_spread >= SMALLEST):
+        least = f"above 0 (and at least {SMALLEST:g})"
+        raise ValueError(f"per_spread of {column.name!r} must be {least}, or null, got {per_spread!r}")
     if pooled and (column.kind != "category" or len(column.levels) - 1 in choices):
         raise ValueError(f"the pooled level of {column.name!r} must be that of a category, and is nobody's choice")
     if direction is not None:
         choose(f"{column.name} direction", direction, DIRECTIONS)
-    if step is None or step < 0 or cost is None or not (cost > 0 if movable else cost == 0):
-        raise ValueError(f"step and cost of {column.name!r} must be numbers, and what may move has a cost above 0")
+    if step is None or 0 != step < SMALLEST or cost is None or not (cost >= SMALLEST if movable else cost == 0):
+        raise ValueError(
+            f"step and cost of {column.name!r} must be numbers of at least {SMALLEST:g}, or a step of 0, and what may "
+            "move has a cost above 0"
+        )
     if movable and column.whole and (step < 1 or step != math.floor(step)):
         raise ValueError(f"{column.name!r} has whole values, and its step must be whole, got {step}")
     if lower is not None and upper is not None and lower > upper:
@@ -159,8 +165,8 @@ def _check_choices(column: Column, movable: bool, choices: tuple, lower: float |
 def _scaler(content: Fields, schema: Schema) -> Scaler:
     dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
     vectors = [content.inner("scaler").vector(name, dimensions) for name in VECTORS]
-    if not (vectors[1] > 0).all():
-        raise ValueError("scales must be above 0")
+    if not (vectors[1] >= SMALLEST).all():
+        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
     return Scaler(*vectors)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
-from oar.models.naive_bayes.gaussian import GaussianNaiveBayes
+from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.models.score import Score, score_of
 from oar.models.training import Array
 

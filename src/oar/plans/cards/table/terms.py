@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oar.actions.limits.limit import Limit
 from oar.actions.limits.links import Link
 from oar.actions.limits.rules import EncodedRule
-from oar.errors import choose
+from oar.checks import choose
 from oar.people.labels import plain
 from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.encoding import USUAL, Encoding

@@ -1,4 +1,4 @@
-"""What is claimed of a black box whose regions are known exactly: the goal first, then the least loss.
+"""Claims about a black box whose regions are known exactly: the goal first, then the least loss.
 
 Where three classes or more are about, the least loss and the goal are different aims: a place where the goal has 0.4
 and another class 0.6 has a lower loss than one where the goal leads with 0.35. Whoever can be given the goal is given
@@ -12,13 +12,12 @@ from decimal import ROUND_CEILING, Context
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.estimators.black_box.box import LEAST
+from oar.estimators.black_box import LEAST
 from oar.goals import ClassWish
 from oar.goals.wishes import TIE
 from oar.plans import MemberPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.retraining.black_box import loss_of
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -31,7 +30,7 @@ SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 def judged_outputs(problem: Problem, outputs: Array) -> tuple[Array, Flags]:
     """Return the goal loss (m,) of log-probabilities (m, k), or values (m, o), and whether each reaches the goal."""
     wish = problem.wishes[0]
-    losses = np.array([loss_of(wish, row) for row in outputs], dtype=np.float64)
+    losses = np.array([wish.loss(row) for row in outputs], dtype=np.float64)
     return losses, np.array([wish.reached(row) for row in outputs], dtype=bool)
 
 

@@ -179,8 +179,7 @@ def regions_of(problem: Problem) -> Regions | None:
     box = BlackBoxTraining(problem).unmoved(0)
 
     def said(move: Array) -> tuple[bool, float]:
-        logits = box.says((query + move)[None]).logits
-        assert logits is not None
+        logits = box.says((query + move)[None]).outputs
         losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
         return not reached[0], float(losses[0])
 

@@ -42,7 +42,7 @@ HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """How many of each class are in (c,), and the square r² up to which they can come."""
+    """Votes: the numbers of each class in the neighbourhood (c,), and the squared radius r² that they can reach."""
 
     counts: Counts
     level: float
@@ -50,7 +50,7 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Where each member can be, seen from the query.
+    """The range of each member's distance from the query.
 
     Attributes:
         offsets: (n, d), x_i − q. norm: of their balls.
@@ -160,8 +160,7 @@ def spread(least: Counts, most: Counts, total: int) -> Counts:
 def ring_of(problem: Problem) -> Ring | None:
     """Return where members can be; None where the model is not nearest neighbours, or the question is another one."""
     number = neighbours_of(problem)
-    asks = problem.plain and problem.levers is None and problem.best is None and problem.keep is None
-    if number is None or not asks:
+    if number is None or not (problem.plain and problem.just_moves):
         return None
     people, query = problem.people, problem.query_features
     offsets = np.asarray(people.features, dtype=np.float64) - query

@@ -11,16 +11,14 @@ then there is no exact answer, and a rate over refits is the question.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.estimators.black_box.box import BlackBox, Box
-from oar.estimators.tree_boxes import leaf_boxes
+from oar.estimators.tree_boxes import ScaledTree
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.retraining.black_box import BlackBoxTraining
+from oar.retraining.black_box import BlackBoxTraining, plain_black_box
 from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, own_way, proposal
 
 Array = NDArray[np.float64]
@@ -86,66 +84,23 @@ def propose(problem: Problem) -> Proposal | None:
 
 def leaves_of(problem: Problem) -> Leaves | None:
     """Train the tree and return its leaves; None where it is not one tree of plain features, the same for any seed."""
-    model = problem.model
-    if (
-        not isinstance(model, BlackBox)
-        or problem.limits is not None
-        or problem.several
-        or model.is_random(problem.people)
-    ):
+    model = plain_black_box(problem)
+    if model is None or not type(model.estimator).__module__.startswith("sklearn."):
         return None
-    if not _is_tree(model.estimator):
+    if ScaledTree.of(model.estimator) is None:
         return None
     asking = BlackBoxTraining(problem)
     box = asking.unmoved(0)
-    scalers, tree = _parts(box.fitted)
+    tree = ScaledTree.of(box.fitted)
+    assert tree is not None
     for number in range(1, 1 if model.randomised is False else SEEDS):
-        if not _same_tree(tree.tree_, _parts(asking.unmoved(number).fitted)[1].tree_):
+        other = ScaledTree.of(asking.unmoved(number).fitted)
+        if other is None or not tree.same_as(other):
             return None
-    return _leaves(problem, box, scalers, tree)
-
-
-def _leaves(problem: Problem, box: Box, scalers: list[Any], tree: Any) -> Leaves:
-    query, rows_of = problem.query_features, box.black_box.handing(problem.people).rows
-
-    def scaled(points: Array) -> Array:
-        rows = rows_of(points) if scalers else points
-        for scaler in scalers:
-            rows = scaler.transform(rows)
-        return np.asarray(rows)
-
-    lows, highs = leaf_boxes(tree.tree_, query, scaled)
+    query = problem.query_features
+    lows, highs = tree.boxes(query, box.black_box.handing(problem.people).rows)
     moves = np.clip(0.0, lows, highs)
     moves = moves[((lows <= highs) & np.isfinite(moves)).all(axis=1)]
-    said = box.says(query + moves)
-    outputs = said.values if said.logits is None else said.logits
-    assert outputs is not None
+    outputs = box.says(query + moves).outputs
     level = levels(problem, outputs)
     return Leaves(moves, problem.allowance.norm.length(moves), *judged_outputs(problem, outputs), level)
-
-
-def _is_tree(estimator: Any) -> bool:
-    """Report whether this is one of scikit-learn's own trees, maybe behind scalers that treat each column alone."""
-    if not type(estimator).__module__.startswith("sklearn."):
-        return False
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-    scalers = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
-    steps = [step for _, step in estimator.steps] if type(estimator) is Pipeline else [estimator]
-    idle = (None, "passthrough")
-    return type(steps[-1]) in (DecisionTreeClassifier, DecisionTreeRegressor) and all(
-        type(step) in scalers or (isinstance(step, str | None) and step in idle) for step in steps[:-1]
-    )
-
-
-def _parts(fitted: Any) -> tuple[list[Any], Any]:
-    """Return the fitted scalers, and the fitted tree."""
-    steps = [step for _, step in fitted.steps] if hasattr(fitted, "steps") else [fitted]
-    return [step for step in steps[:-1] if hasattr(step, "transform")], steps[-1]
-
-
-def _same_tree(one: Any, other: Any) -> bool:
-    names: tuple[str, ...] = ("children_left", "children_right", "feature", "threshold", "value")
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)

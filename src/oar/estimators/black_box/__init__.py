@@ -1,1 +1,0 @@
-"""Models that are only trained and asked."""

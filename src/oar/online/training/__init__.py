@@ -1,1 +1,0 @@
-"""A model bound to the people of a round."""

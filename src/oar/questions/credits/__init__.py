@@ -1,1 +1,0 @@
-"""Each member's share in what a plan achieves."""

@@ -1,1 +1,0 @@
-"""Side effects of a plan."""

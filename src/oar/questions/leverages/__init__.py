@@ -1,1 +1,0 @@
-"""Leverage: the fall of the goal loss per unit of move, and what a defence is worth."""

@@ -1,1 +1,0 @@
-"""Every limit checked again: moves, changes of a table, labels, leavers, side effects."""

@@ -1,1 +1,0 @@
-"""The audit of plans for people who are not in memory."""

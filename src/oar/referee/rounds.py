@@ -1,0 +1,233 @@
+"""The audit of a plan over rounds: every limit measured again, and all rounds replayed without and with the moves.
+
+Every round's retraining is done once more, from scratch, by somebody who had no part in the planning. Full and window
+refits are done by scikit-learn where it has the model, and for nearest centroid by averages of rows; exponential means
+of centroids by a plain loop over people. For rules that take gradient steps there is nobody else to ask: the rule
+itself is run on trainings that are bound afresh to the data as handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.errors import OptionError
+from oar.models import Centroids, Differentiable
+from oar.online import ExponentialMeans, FullRefit, OnlineProblem, Rollout, Window
+from oar.online.bound_training import update_of
+from oar.online.stream import HISTORY, Stream
+from oar.plans import LeverPlan, Plan
+from oar.plans.result import Independence, QueryOutcome, RoundOutcome
+from oar.plans.rounds.result import OnlineAudit, OnlineResult
+from oar.referee.centroids import heard as heard_by_centroids
+from oar.referee.centroids import nearest
+from oar.referee.contributions import LIMIT_SLACK, Contributions, Offences
+from oar.referee.verdicts import Heard, JudgedModel, Retrial
+from oar.referee.witnesses.refits import Testimony, WitnessRefit, refit, refitted_model
+
+Array = NDArray[np.float64]
+AVERAGES = "class averages of the rows as handed in (numpy)"
+
+
+@dataclass(frozen=True, eq=False)
+class Replays(Retrial):
+    """All rounds without a plan and with it, a pair for each.
+
+    Attributes:
+        acts: how many members of each round move, and the sum of their moves' norms.
+    """
+
+    pairs: Sequence[tuple[JudgedModel, JudgedModel]]
+    acts: Sequence[tuple[int, float]] = ()
+
+    audit = OnlineAudit
+    result = OnlineResult
+
+    def together(
+        self, problem: Any, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
+    ) -> dict[str, Any]:
+        """Put the rounds together that the goal is for, and list them all."""
+        acts = [{"movers": movers, "effort": effort} for movers, effort in self.acts]
+        rounds = tuple(RoundOutcome(number=t, **(told | acts[t])) for t, told in enumerate(each))
+        replays = [one for pair in zip(*self.pairs, strict=True) for one in pair]
+        counted = rounds[-1:] if problem.goal_for == "last" else rounds
+        queries = zip(*(one.queries for one in counted), strict=True)
+        return {
+            **_over(counted),
+            "queries": tuple(replace(several[-1], **_over(several)) for several in queries),
+            "rounds": rounds,
+            "goal_for": problem.goal_for,
+            "movers": sum(one.movers for one in rounds),
+            "effort": sum(one.effort for one in rounds),
+            "witness": " and ".join(dict.fromkeys(new.witness for _, new in self.pairs)),
+            "residual": max(one.residual for one in replays),
+            "converged": all(one.converged for one in replays),
+            "independence": Independence.weakest([one.independence for one in replays]),
+        }
+
+
+def by_rounds(plan: Plan) -> Retrial:
+    """Replay all rounds before and after the plan's moves."""
+    problem = plan.problem
+    assert isinstance(problem, OnlineProblem)
+    if isinstance(plan, LeverPlan):
+        raise OptionError(
+            "labels, leavers: over rounds members move and do nothing else, got other labels or leavers; leave them "
+            "out, or audit one round of it as an oar.Problem."
+        )
+    handed_in = Contributions(plan, partial(_called, problem.stream))
+    moves = np.vstack([moves for _, moves in handed_in.chunks()])
+    moved = handed_in.points(np.asarray(problem.people.features, dtype=np.float64) + moves)
+    lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
+    rows = [problem.stream.rows(number) for number in range(problem.rounds)]
+    before = replay(problem, np.zeros_like(moves), problem.asked.points)
+    return Replays(
+        handed_in,
+        list(zip(before, replay(problem, moves, moved), strict=True)),
+        moved,
+        None,
+        (*_shared(problem, moves), *_history(problem, moves)),
+        [(int(np.count_nonzero(lengths[some])), float(lengths[some].sum())) for some in rows],
+    )
+
+
+def _over(several: Sequence[RoundOutcome] | Sequence[QueryOutcome]) -> dict[str, Any]:
+    """Return what several rounds come to: mean losses, least margins, success in all, the last prediction."""
+    return {
+        "loss_before": float(np.mean([one.loss_before for one in several])),
+        "loss": float(np.mean([one.loss for one in several])),
+        "prediction_before": several[-1].prediction_before,
+        "prediction": several[-1].prediction,
+        "margin": min(one.margin for one in several),
+        "tie": max(abs(one.tie) for one in several),
+        "success_before": all(one.success_before for one in several),
+        "success": all(one.success for one in several),
+    }
+
+
+def _called(stream: Stream, row: int) -> str:
+    """Return whose row it is, and of when, in words."""
+    if stream.when[row] == HISTORY:
+        return f"row {row} of the history"
+    names = stream.people.index if stream.who is None else stream.who
+    return f"person {row if names is None else names[row]} in round {stream.when[row]}"
+
+
+def _shared(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
+    """Return in words who spends more over all rounds than it may, where budgets are shared."""
+    who = problem.stream.who
+    if problem.shared is False or who is None:
+        return ()
+    lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
+    allowed = problem.allowance.everyones(who.size)
+    if problem.shared is not True:
+        allowed = np.where(allowed > 0, problem.shared, 0.0)
+    found = Offences()
+    for person in np.unique(who[lengths > 0]):
+        mine = who == person
+        spent, most = float(lengths[mine].sum()), float(allowed[mine].max())
+        if not spent <= most * (1 + LIMIT_SLACK):
+            found.add(f"person {person} moves by {spent:.6g} over all rounds, limit {most:.6g}")
+    return found.told
+
+
+def _history(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
+    """Return in words who moves that was there before the first round."""
+    moving = np.flatnonzero((problem.stream.when == HISTORY) & moves.any(axis=1))
+    found = Offences()
+    found.add_all((f"row {row} moves, which is of the history and cannot act" for row in moving), moving.size)
+    return found.told
+
+
+Rows = NDArray[np.intp]
+
+
+def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+    """Yield the model of each round, had everyone moved by `moves` (n, d) and those who ask to `points` (q, d)."""
+    rule, model = problem.rule, problem.model
+    kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
+    refits = kind in (FullRefit, Window) and not getattr(rule, "warm", False)
+    if model.plain_means and (refits or kind is ExponentialMeans):
+        yield from _centroids(problem, moves, points)
+    elif refits:
+        yield from _refits(problem, moves, points)
+    else:
+        yield from _by_the_rule(problem, moves, points)
+
+
+def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+    """Average rows class by class, in every round afresh or as a running mean.
+
+    Of running means a class that a batch lacks keeps its centroid.
+    """
+    stream, rule = problem.stream, problem.rule
+    people = stream.people
+    features = np.asarray(people.features, dtype=np.float64)
+    codes, kinds = people.codes(0, people.size), len(people.classes)
+    weights = np.ones(people.size) if people.weights is None else people.weights
+    handed_in = features + moves
+    scales = np.array([np.abs(features[codes == code]).max(initial=0.0) for code in range(kinds)])
+
+    def average(rows: Rows, otherwise: Array | None) -> Array:
+        found = np.zeros((kinds, people.dimensions)) if otherwise is None else otherwise.copy()
+        for code in range(kinds):
+            mine = rows[(codes[rows] == code) & (weights[rows] > 0)]
+            if mine.size:
+                found[code] = np.average(handed_in[mine], axis=0, weights=weights[mine])
+        return found
+
+    running: Array | None = None
+    if isinstance(rule, ExponentialMeans):
+        if problem.start is not None:
+            given = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
+            running = np.array(given, dtype=np.float64).reshape(kinds, people.dimensions)
+        elif (stream.when == HISTORY).any():
+            running = average(stream.rows(HISTORY), None)
+    for number in range(stream.rounds):
+        newest = average(stream.read_by(rule.reads, number), running)
+        if isinstance(rule, ExponentialMeans) and running is not None:
+            running = running + rule.rate * (newest - running)
+        else:
+            running = newest
+        heard = partial(heard_by_centroids, problem, running, scales)
+        yield JudgedModel(heard, nearest(running), AVERAGES)
+
+
+def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+    """Refit from scratch in every round, to those whom the rule reads."""
+    assert isinstance(problem.model, Differentiable)
+    stream = problem.stream
+    for number in range(stream.rounds):
+        rows = stream.read_by(problem.rule.reads, number)
+        features = np.asarray(stream.people.features[rows], dtype=np.float64) + moves[rows]
+        fitted = refit(problem.model, stream.people.some(rows), features)
+        yield refitted_model(problem, fitted, points)
+
+
+def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+    """Run the rule again, on trainings that nobody has used before."""
+    stream, rule, model = problem.stream, problem.rule, problem.model
+    before = Rollout(problem).first
+    for number in range(stream.rounds):
+        rows = stream.read_by(rule.reads, number)
+        newest = stream.when[rows] == number
+        update = update_of(model, stream.people.some(rows), newest, number, before, moves[rows])
+        before = np.array(rule.update(update), dtype=np.float64)  # a copy, which no rule writes to
+        fitted = _as_refit(update.training, before, f"{rule.name} itself, on the data as handed in")
+        found = refitted_model(problem, fitted, points)
+        sound = bool(np.isfinite(before).all())
+        yield replace(found, converged=sound, independence=Independence.REPEATED)
+
+
+def _as_refit(training: object, parameters: Array, witness: str) -> WitnessRefit:
+    def judged(query: Array, target: Array) -> Testimony:
+        outputs = training.outputs(parameters, query)  # type: ignore[attr-defined]
+        loss = training.goal(parameters, query, target)[0]  # type: ignore[attr-defined]
+        return Testimony(outputs, loss, witness, 0.0, True)
+
+    return WitnessRefit(judged, lambda rows: np.array([training.outputs(parameters, row) for row in rows]))  # type: ignore[attr-defined]

@@ -1,1 +1,0 @@
-"""The audit of plans over several rounds."""

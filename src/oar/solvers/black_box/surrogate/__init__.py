@@ -1,1 +1,0 @@
-"""Plans for a black box by surrogates."""

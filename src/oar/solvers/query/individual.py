@@ -1,0 +1,205 @@
+"""Individual recourse for trained models: the query's own best move (equation 2 of the paper), in a ball or on a table.
+
+For outputs that are linear in the features and a convex loss, the problem is convex: projected gradient finds the
+optimum, and the Frank–Wolfe gap bounds what is left, so `loss − gap` is a proved lower bound (less what the refit
+leaves uncertain). With a single logit the loss is monotone in it, and the very first step ends in the optimum: the
+ball's extreme point along ±w. Otherwise many starts are tried.
+
+**On a table** one person has few columns, so every other value of every column is tried by the loss itself, beside the
+columns as they are and alone, and so is the best response to the loss's slopes; what need not be whole is re-optimised
+for the best of them. It goes on from there until nothing helps. That is a local search: it proves nothing. For the
+lowest cost that reaches the goal, proved for linear models, see `oar.cheapest`.
+
+Whether linear outputs can reach the goal at all: over the ball, a combination Σ_c λ_c (z_g − z_c), λ ≥ 0, is at most
+its value at the query plus ε ‖Σ λ_c (w_g − w_c)‖_q. Where that is not positive for some λ, no move makes all leads
+positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oar.models.training import CostUnits, Fit
+from oar.plans import MemberPlan, Plan, Proposal
+from oar.plans.parts_plan import SignalPathPlan
+from oar.plans.proof import Hints
+from oar.problem import Problem
+from oar.solvers.discrete.integer_moves import Lattice
+from oar.solvers.feasible.sets import FeasibleRegions
+from oar.solvers.query.move_search import BatchedObjective, best_own_move, minimise
+from oar.solvers.query.shortest_move import goal_limits, multipliers_against, shortest_linear_move
+from oar.solvers.registry import BALLS, REFITTED, STEPWISE, ForDescent, Solver, Task
+from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, searching, starts_at_random
+from oar.streaming import SignalPath, StreamedTraining
+from oar.tolerances import TIGHT
+
+Array = NDArray[np.float64]
+MOST_ROUNDS = 100
+GAINED = 1e-9  # of the loss
+ONE = np.ones(1)
+SURELY = 1e-6  # share of a budget by which another must be smaller to be smaller whoever refits
+
+
+def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
+    """Move the query alone; the model stays as it is."""
+    streamed = problem.people.streamed
+    training = StreamedTraining(problem) if streamed else problem.training()
+    fit = training.fit(training.moved(None), training.start(), TIGHT)
+    found = best_own_move(problem, training, problem.query_budget, fit, settings)
+    # A sum of several classes' probabilities is not concave in the features, even of a linear model.
+    convex: bool = problem.model.linear and problem.plain
+    return Proposal(
+        plan=_alone(problem, training, fit, found.move + 0.0),
+        solver="projected-gradient",
+        claimed_loss=found.loss,
+        gap=found.gap,
+        exact=convex and found.gap <= 1e-7 * found.loss,
+        finished=found.gap <= max(settings.smallest_gap, 1e-7) * abs(found.loss),
+        ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
+        steps=found.steps,
+        passes=training.passes,
+        residual=found.residual,
+        hints=_hints(problem, training, fit) if convex else Hints(),
+        **_prospects(problem, training, fit),
+    )
+
+
+def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
+    """Say which budget reaches the goal of a linear model, where least loss is another aim than the goal's region."""
+    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:
+        return {}
+    shortest = shortest_linear_move(problem, training.matrix(fit.parameters))
+    if shortest is None or not shortest.any():
+        return {}
+    least = float(problem.allowance.norm.length(shortest))
+    return {
+        "reachable": least < problem.query_budget * (1 - SURELY),
+        "suffices": (
+            f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
+            "(oar.solvers.shortest_move), which need not be the move of least loss."
+        ),
+    }
+
+
+def _hints(problem: Problem, training: Any, fit: Fit) -> Hints:
+    """Return the model's matrix, and multipliers for what the query must keep to get its goal."""
+    matrix = training.matrix(fit.parameters)
+    normals, slack = goal_limits(problem, matrix)
+    against = multipliers_against(normals, slack, problem.allowance.norm, problem.query_budget)
+    return Hints(multipliers=against, slopes=matrix)
+
+
+def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
+    """Return a plan in which only the query moves."""
+    if not problem.people.streamed:
+        return MemberPlan(problem, move, np.zeros((problem.people.size, problem.people.dimensions)))
+    nothing = np.zeros(training.parameter_count)
+    return SignalPathPlan(
+        problem, move, SignalPath(), training.spec, training.in_given_units(fit.parameters), nothing, training
+    )
+
+
+def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
+    """Move the query alone, within its limits."""
+    people, size = problem.people, problem.people.size
+    measured = problem.measured(query=True).of(np.array([size]))
+    training = CostUnits(problem.training(), measured.columns, measured.costs, problem.query_features)
+    fit = training.fit(training.moved(None), training.start(), TIGHT)
+    query, target = training.point, problem.goal_target
+    whole, steps = Lattice(measured), 0
+
+    def judged(move: Array) -> tuple[float, Array]:
+        """Return the loss at a move (1, d), and its slopes."""
+        loss, _, slope = training.goal(fit.parameters, query + move[0], target)
+        return loss, slope[None]
+
+    def with_rest(move: Array) -> Array:
+        """Re-optimise what need not be whole."""
+        if whole.discrete.all():
+            return move
+        fixed = np.where(whole.discrete, move, 0.0)
+        limits = FeasibleRegions(whole.rest(fixed), ONE)
+
+        def evaluate(points: Array, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+            loss, slope = judged(points[0] + fixed)
+            return np.array([loss]), slope[None]
+
+        objective = BatchedObjective(
+            evaluate=evaluate,
+            project=lambda points, rows: limits.project(points[0])[None],
+            inner=lambda left, right, rows: np.array([(left * right).sum()]),
+            gap=lambda points, slopes, rows: np.array([limits.gap(points[0], slopes[0])]),
+        )
+        rest = (move - fixed)[None]
+        first = np.array([limits.span(evaluate(rest, np.zeros(1, dtype=np.intp))[1][0])])
+        found = minimise(objective, rest, first, settings.most_steps, settings.smallest_gap)
+        return whole.settled(found.points[0] + fixed, move)
+
+    here = with_rest(np.zeros((1, measured.columns.size)))
+    loss, slopes = judged(here)
+    for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
+        rest = np.where(whole.discrete, 0.0, here)
+        others = [whole.response(-slopes)]
+        others += [other + whole.shrunk(other, rest) for other in whole.others(here - rest)]
+        others = [whole.settled(other, here) for other in others]
+        best = with_rest(min(others, key=lambda move: judged(move)[0]))
+        better, there = judged(best)
+        if not better < loss - GAINED * abs(loss):
+            break
+        here, loss, slopes = best, better, there
+    stuck = FeasibleRegions(measured.unruled, ONE).nobody_moves
+    move = measured.exactly(here)[0]
+    return Proposal(
+        plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
+        solver="exchanges",
+        claimed_loss=loss,
+        gap=FeasibleRegions(measured.unruled, ONE).gap(here, slopes),
+        exact=stuck,
+        finished=steps < MOST_ROUNDS,
+        steps=steps,
+        passes=training.passes,
+        residual=fit.residual,
+    )
+
+
+class QuerysOwnMove(Solver):
+    """The query's own move against a trained model, by projected gradient; on a table every value is tried."""
+
+    name, settings, verbs = "projected-gradient", ProjectedGradient, ("individual",)
+    serves = BALLS - {"rounds", "black box"}
+
+    def refusal(self, task: Task) -> str | None:
+        """Return why nearest centroid's own solver is asked, or the usual reasons."""
+        if not task.needs & (REFITTED - {"side effects"}):
+            return "is for trained models, and nearest centroid has a solver of its own"
+        return super().refusal(task)
+
+    def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
+        """Move the query alone."""
+        no_restarts(settings)
+        no_idle_draws(settings, starts_at_random(task.problem))
+        found = solve if task.problem.limits is None else solve_on_table
+        return found(task.problem, searching(settings, SEARCH))
+
+
+class JointOnTable(ForDescent):
+    """Members and query of a table, who do no worse together than either does alone if they start from there."""
+
+    name, verbs, requires, around = "joint on a table", ("joint",), frozenset({"table"}), STEPWISE
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Ask for the members' plan and the query's, and start from them."""
+        alone = (
+            task.ask(verb="collective", starts=(), anchors=None, within=_inside(task)).plan,
+            solve_on_table(task.problem, ProjectedGradient()).plan,
+        )
+        starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
+        return task.ask(starts=[*task.starts, *starts], within=self.inside(task))
+
+
+def _inside(task: Task) -> tuple[str, ...]:
+    """Return the wrappers of a task for a part of it that is solved on its own: side effects are the whole's."""
+    return tuple({*task.within, "side effects", "batch norm"} - {"several queries"})
