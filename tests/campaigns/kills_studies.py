@@ -7,13 +7,16 @@ the same table, to the last byte, as one that nobody disturbed.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import oar
@@ -122,9 +125,16 @@ def ended(process: subprocess.Popen[str], by: signal.Signals, store: Path) -> st
         return None if "is empty; run the study first" in str(error) else f"{by.name}: {error}"
     if counts["failed"]:
         return f"{by.name}: {counts['failed']} cells failed"
-    if by != signal.SIGKILL and listening and counts["running"]:
-        return f"{by.name}: {counts['running']} cells were not given back"
+    if by != signal.SIGKILL and listening and (kept := leased(store, process.pid)):
+        return f"{by.name}: {kept} cells were not given back"
     return None
+
+
+def leased(store: Path, number: int) -> int:
+    """Return how many cells a process has under way; others may be of one that was killed before, and are still its."""
+    with closing(sqlite3.connect(store)) as connection:
+        claims = connection.execute("SELECT claim FROM cells WHERE status = 'running'").fetchall()
+    return sum(json.loads(claim)["pid"] == number for (claim,) in claims)
 
 
 def story(draw: random.Random, folder: Path, takes: float, table: bytes) -> str | None:
