@@ -128,13 +128,13 @@ def of_text() -> list[Figure]:
 def of_walks() -> list[Figure]:
     """Return the files that a call walks through, and how long the import takes beside NumPy's."""
     ceilings = {
-        "centroid": (21, 16),
-        "softmax": (28, 28),
-        "table": (36, 34),
-        "parquet": (34, 30),
-        "pipeline": (35, 36),
-        "black box": (40, 36),
-        "rounds": (32, 30),
+        "centroid": (16, 16),
+        "softmax": (26, 28),
+        "table": (34, 34),
+        "parquet": (30, 30),
+        "pipeline": (33, 36),
+        "black box": (36, 36),
+        "rounds": (30, 30),
     }
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "walk.py"

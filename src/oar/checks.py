@@ -1,4 +1,7 @@
-"""Arguments: what kind of value each must be, which names are known, what must be installed, in one wording."""
+"""Arguments: what kind of value each must be, which names are known, what must be installed, in one wording.
+
+Arrays that are handed in are the caller's, and those that are handed out ours: nobody writes through them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 
 Kind = TypeVar("Kind")
+Number = TypeVar("Number", bound=np.generic)
 Made = TypeVar("Made", bound=Callable[..., Any])
 NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "aeg" is to "age", and no less
 FLAGS = (bool, np.bool_)
@@ -65,6 +70,23 @@ def is_listing(value: Any) -> bool:
     [True, True, True, False, False, False]
     """
     return np.iterable(value) and not isinstance(value, str | bytes | Mapping)
+
+
+def read_only(values: NDArray[Number]) -> NDArray[Number]:
+    """Return an array through which nobody can write: a view, not a copy."""
+    if values.flags.writeable:
+        values = values.view()
+        values.flags.writeable = False
+    return values
+
+
+def real_numbers(values: Any) -> NDArray[np.float64]:
+    """Return numbers as float64; raise a TypeError for complex ones, whose imaginary parts NumPy would drop."""
+    raw = np.asarray(values)
+    parts = raw.flat if raw.dtype.kind == "O" else (raw,)
+    if any(np.iscomplexobj(part) for part in parts):
+        raise TypeError("complex numbers")
+    return np.asarray(raw, dtype=np.float64)
 
 
 def check_whole(argument: str, value: Any, least: int = 1) -> int:

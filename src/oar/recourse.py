@@ -15,8 +15,7 @@ from oar.estimators import BlackBox
 from oar.plans import Proposal, Result
 from oar.problem import Problem
 from oar.progress import OnStep, Progress, step_line
-from oar.referee import judged
-from oar.referee.proofs import BOTH, MEMBERS, QUERY
+from oar.referee import BOTH, MEMBERS, QUERY, judged
 from oar.solvers import EffortLevel, default_effort, propose_collective, propose_individual, propose_joint
 from oar.typing import SignalLike, SolverLike
 

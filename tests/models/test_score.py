@@ -6,7 +6,6 @@ import pytest
 import oar
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
 from oar.models.autodiff.passes import flattened
-from oar.models.score import score_of
 from oar.models.serialize import parameter_count
 
 MODELS = [
@@ -36,7 +35,7 @@ def world(model, classes, seed=0, size=9):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_gradients_are_finite_differences_of_scores(model, classes):
     rows, targets, parameters, signal = world(model, classes)
-    score, step = score_of(model, parameters, signal), 1e-6
+    score, step = model.member_score(parameters, signal), 1e-6
     values, gradients = score(rows, targets)
     assert values.shape == (9,)
     for axis in range(3):
@@ -51,7 +50,7 @@ def test_a_score_is_the_change_of_the_loss_along_the_signal(model):
     import jax
 
     rows, targets, parameters, signal = world(model, 3)
-    values, step = score_of(model, parameters, signal)(rows, targets)[0], 1e-6
+    values, step = model.member_score(parameters, signal)(rows, targets)[0], 1e-6
     with jax.enable_x64(True):
         unravel = flattened(model, 3, targets.shape[1])[1]
         for row, target, value in zip(rows, targets, values, strict=True):
@@ -69,7 +68,7 @@ def test_gradients_are_those_of_the_solvers_passes(model):
     training = model.training(people)
     parameters, signal = rng.normal(0, 0.5, (2, training.parameter_count))
     given = getattr(training, "in_given_units", lambda vector: vector)
-    _, gradients = score_of(model, given(parameters), given(signal))(people.features, model.targets(people))
+    _, gradients = model.member_score(given(parameters), given(signal))(people.features, model.targets(people))
     expected = training.score_gradients(parameters, training.moved(None), signal)
     np.testing.assert_allclose(gradients, expected, rtol=1e-9, atol=1e-12)
 
@@ -78,4 +77,4 @@ def test_scores_that_are_not_finite_are_refused_by_name():
     model = GaussianNaiveBayes(smoothing=0.0)
     rows, targets, parameters, signal = world(model, 2)
     with pytest.raises(oar.errors.NumericsError, match="score of gaussian-naive-bayes and its gradient must be finite"):
-        score_of(model, parameters, signal)(rows * 1e200, targets)
+        model.member_score(parameters, signal)(rows * 1e200, targets)

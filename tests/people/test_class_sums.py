@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oar.people.class_sums import BLOCKS, IN_CACHE, added, of_columns, of_rows
+from oar.people.class_sums import BLOCKS, IN_CACHE, of_columns, of_rows
+from oar.people.population import added
 
 
 def counted(features, codes, weights, classes, stride):

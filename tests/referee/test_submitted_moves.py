@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.commands import numbers, people
+from support.online_problems import three_rounds
 
 import oar
 from oar.errors import DataError, OptionError
+from oar.online import FullRefit
 from oar.plans import MemberPlan
 from oar.report.files.moves import changes_of
 
@@ -311,3 +313,23 @@ def test_members_who_ask_have_no_move_beside_their_data(stay):
     found = oar.audit(MemberPlan(problem, np.array([0.1, 0.0]), np.zeros((60, 2))))
     assert found.violations == ("the query moves, and members who ask move with their data alone",)
     assert not found.success
+
+
+@pytest.mark.parametrize("kind", [pd.Series, dict])
+def test_the_querys_move_is_matched_by_name(kind):
+    problem = plain(features=NAMED, query=oar.Query(QUERY, goal=1, budget=2.0))
+    found = oar.audit(problem, query_move=kind({"y": 1.0, "x": 0.0}))
+    assert found == oar.audit(problem, query_move=[0.0, 1.0]) != oar.audit(problem, query_move=[1.0, 0.0])
+    with pytest.raises(DataError, match="query_move: its names must be the population's columns, got missing 'y'"):
+        oar.audit(problem, query_move=kind({"x": 1.0}))
+
+
+def test_over_rounds_what_changes_nothing_is_no_other_lever_and_a_querys_move_has_its_shape():
+    problem = three_rounds(oar.SoftmaxRegression(), FullRefit())
+    still = oar.audit(problem, np.zeros((18, 2)))
+    assert oar.audit(problem, leavers=[]) == oar.audit(problem, labels={}) == still
+    assert oar.audit(problem, np.zeros((18, 2)), query_move=[0.0, 0.0]) == still
+    with pytest.raises(DataError, match=r"query_move: must have shape \(2,\), got \(3,\)"):
+        oar.audit(problem, query_move=[0.0, 0.0, 0.0])
+    with pytest.raises(OptionError, match="members move and do nothing else"):
+        oar.audit(problem, leavers=[0])

@@ -10,7 +10,7 @@ import oar
 from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.solvers import EFFORTS, DirectSearch, EffortLevel, ProjectedGradient, default_effort
-from oar.solvers.settings import as_solver, current_effort
+from oar.solvers.registry import as_solver, current_effort
 
 RNG = np.random.default_rng(5)
 CODES = np.arange(18) % 3

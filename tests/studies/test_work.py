@@ -99,7 +99,7 @@ def test_work_takes_its_effort_along():
     with oar.solvers.default_effort("quick"):
         sent = pickle.loads(pickle.dumps(works.Work(problem(), {}, {}, "auto")))
     efforts = []
-    sent.answers = lambda unit: efforts.append(oar.solvers.settings.current_effort().name) or []
+    sent.answers = lambda unit: efforts.append(oar.solvers.registry.current_effort().name) or []
     with oar.solvers.default_effort("normal"):
         works.answered(sent, works.WorkUnit((), False))
     assert efforts == ["quick"]

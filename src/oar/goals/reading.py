@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import read_only
 from oar.errors import DataError, OptionError
 from oar.goals.wishes import ClassWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
 from oar.people import Population
-from oar.people.tables.arrays import is_frame, is_series, read_only
+from oar.people.tables.arrays import is_frame, is_series
 
 Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists

@@ -25,7 +25,7 @@ Audits judge by the mean, by the largest, and by the share itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,17 +54,18 @@ class ClassWish:
         codes: their codes. rivals: the codes of those that will not do.
         every: the model's target (o,) for each class there is.
         probability: how probable they must be together; None where being predicted is enough.
+        plain: whether it is one class.
     """
 
     codes: tuple[int, ...]
     rivals: tuple[int, ...]
     every: tuple[Array, ...]
     probability: float | None = None
+    plain: bool = field(init=False)
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is one class."""
-        return len(self.codes) == 1
+    def __post_init__(self) -> None:
+        """Note whether it is one class."""
+        object.__setattr__(self, "plain", len(self.codes) == 1)
 
     @property
     def identity(self) -> tuple:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oar.checks import need_jax
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.protocol import Capabilities
+from oar.models.protocol import Capabilities, Score
 from oar.people import Population
 
 FITTED = 1e-8  # the gradient norm to which `fit` goes
@@ -33,6 +33,12 @@ class Differentiable(Capabilities):
 
     name: str
     by_jax: bool = True
+
+    def member_score(self, parameters: Any, signal: Any) -> Score:
+        """Return the score that θ and v define, flat."""
+        from oar.models.score import AutodiffScore
+
+        return AutodiffScore(self, parameters, signal)
 
     def initial(self, dimensions: int, outputs: int) -> Any:
         """Return the parameters that every refit from scratch starts from."""

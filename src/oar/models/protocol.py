@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from oar.people import Population
 
+Array = NDArray[np.float64]
 Parameters = TypeVar("Parameters")
 Kind = TypeVar("Kind")
 
@@ -114,4 +115,12 @@ class Model(Protocol[Parameters]):
 
     def goal_loss(self, parameters: Parameters, features: Any, goal: Any) -> NDArray[np.float64]:
         """Return the loss (...) for a goal: a class code, or a value for each output."""
+        ...
+
+
+class Score(Protocol):
+    """s and ∇_x s for rows (n, d) and targets (n, o)."""
+
+    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
+        """Return s (n,) and ∇_x s (n, d)."""
         ...

@@ -10,49 +10,11 @@ in NumPy alone. For every other model s = d/dt ℓ(θ + t v; x, y) at t = 0, and
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from oar.errors import NumericsError
 from oar.models.differentiable import Differentiable, need_jax_functions
-from oar.models.linear.losses import Linear
 from oar.models.training import Array
-
-
-class Score(Protocol):
-    """s and ∇_x s for rows (n, d) and targets (n, o)."""
-
-    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
-        """Return s (n,) and ∇_x s (n, d)."""
-        ...
-
-
-def score_of(model: Differentiable, parameters: Array, signal: Array) -> Score:
-    """Return the score that θ and v define."""
-    kind = LinearScore if isinstance(model, Linear) else AutodiffScore
-    return kind(model, parameters, signal)  # type: ignore[arg-type]
-
-
-class LinearScore:
-    """Closed forms for z = W x + b."""
-
-    def __init__(self, model: Linear, parameters: Array, signal: Array) -> None:
-        """Keep θ and v, flat; their shape is found from the rows."""
-        self._model, self._parameters, self._signal = model, parameters, signal
-
-    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
-        """Return aᵀu and Vᵀa + WᵀBu."""
-        width = rows.shape[1] + 1
-        theta, signal = self._parameters.reshape(-1, width), self._signal.reshape(-1, width)
-        outputs = theta[:, :-1] @ rows.T + theta[:, -1:]
-        along = signal[:, :-1] @ rows.T + signal[:, -1:]
-        slopes, bent = self._model.slopes(outputs, targets.T), self._model.bend(outputs, targets.T, along)
-        return (slopes * along).sum(axis=0), slopes.T @ signal[:, :-1] + bent.T @ theta[:, :-1]
-
-    def entries(self) -> list[LinearScore]:
-        """Return the score of each entry of v alone, as s is linear in v: Σ_j v_j times these is this one."""
-        return [LinearScore(self._model, self._parameters, unit) for unit in np.eye(self._signal.size)]
 
 
 class AutodiffScore:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import need_jax
+from oar.checks import need_jax, real_numbers
 from oar.errors import DataError
 from oar.models import Centroids, Scaled
 from oar.models.linear.losses import Linear, SoftmaxRegression
@@ -31,7 +31,6 @@ from oar.models.linear.training import LinearTraining, units_of
 from oar.models.training import Fit
 from oar.online.rules.protocol import Update
 from oar.people import Population
-from oar.people.tables.arrays import real_numbers
 
 Array = NDArray[np.float64]
 LIGHT = 1e-6  # slopes of a penalty below which it may be next to nothing

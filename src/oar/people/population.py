@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import with_near_names
+from oar.checks import read_only, with_near_names
 from oar.errors import DataError
-from oar.people.class_sums import Sums, added, of_rows
+from oar.people.class_sums import Sums, of_rows
 from oar.people.labels import Codes, LabelCoding, label_array
 from oar.people.parts.constructors import PopulationInParts
 from oar.people.tables.arrays import (
@@ -26,7 +26,6 @@ from oar.people.tables.arrays import (
     in_memory,
     is_frame,
     is_series,
-    read_only,
     weight_values,
 )
 from oar.people.tables.encoding import Encoding
@@ -482,3 +481,11 @@ def _unused_categories(labels: Any) -> list:
         return []
     present = set(labels)
     return [category for category in categories if category not in present]
+
+
+def added(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sum of several, entry by entry, in their order."""
+    total: Any = ()
+    for part in parts:
+        total = tuple(one + other for one, other in zip(total, part, strict=True)) if total else part
+    return total

@@ -26,11 +26,6 @@ class Proof:
     impossible: bool = False
     by: str = ""
 
-    def with_other(self, other: Proof) -> Proof:
-        """Return what two proofs say together."""
-        said = " and ".join(dict.fromkeys(one.by for one in (self, other) if one.by))
-        return Proof(max(self.bound, other.bound), self.impossible or other.impossible, said)
-
 
 class Hints(NamedTuple):
     """Hints of a solver that make a proof short; nothing in them is believed.

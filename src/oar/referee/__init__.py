@@ -12,24 +12,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from oar.checks import with_near_names
 from oar.errors import OptionError
+from oar.estimators.black_box import Box
+from oar.models import TestTimeBatchNorm
 from oar.online import OnlineProblem
 from oar.plans import Audit, Plan, Proposal, Result
 from oar.plans.moves.submitted import given_plan
+from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.black_box import by_its_own_training
 from oar.referee.centroids import UnmovedCentroids, by_class_averages
 from oar.referee.parts import in_parts
-from oar.referee.proofs import MEMBERS, QUERY, prove
+from oar.referee.proofs.balls import of_centroids
+from oar.referee.proofs.batch_norms import of_batch_norm
+from oar.referee.proofs.black_boxes import of_black_box
+from oar.referee.proofs.own_moves import UnmovedRefit, above_tangent, beyond_half_spaces, seen_centroids
+from oar.referee.proofs.rounds import of_rounds
 from oar.referee.rounds import by_rounds
 from oar.referee.verdicts import AuditSummary, Retrial, broken_by
-from oar.referee.witnesses.refits import by_training
+from oar.referee.witnesses.refits import WitnessRefit, by_training
 from oar.typing import Features, FilePath, Label, Labels
 
-__all__ = ["audit", "judged"]
+__all__ = ["BOTH", "MEMBERS", "QUERY", "audit", "judged", "nobody_moves"]
+
+MEMBERS, QUERY, BOTH = "members", "query", "both"  # who moves
+STILL = "that nobody can move, or no move is felt"
 
 
 @with_near_names
@@ -134,3 +145,67 @@ def _witness(problem: Problem) -> Callable[[Plan], Retrial]:
     if problem.model.plain_means:
         return by_class_averages
     return by_its_own_training if problem.model.only_asked else by_training
+
+
+def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, evidence: Any) -> Proof:
+    """Return what is proved of all moves within a problem's limits.
+
+    Args:
+        problem: what was asked, with those whom `oar.Best` would choose from.
+        who: who may move: MEMBERS, QUERY or BOTH; None where that is not known.
+        proposal: what a solver proposes, with its hints.
+        audit: the outcome of a fresh refit.
+        evidence: the audit's own refit to unmoved people: `UnmovedCentroids`, a `WitnessRefit`, a `Box`, or None.
+    """
+    # What no loss of this model is below: nothing has to be computed to know it.
+    found = Proof(0.0 if problem.query.several == "share" else problem.model.least_loss)
+    if who is None or problem.levers is not None or not audit.converged:
+        return found
+    moving = audit.movers or proposal.plan.query_move.any()
+    if not moving and nobody_moves(problem, who):
+        return together(found, Proof(audit.loss_before, not audit.success_before, STILL))
+    if problem.asked.members is not None:
+        return found
+    if isinstance(problem, OnlineProblem):
+        return together(found, of_rounds(problem)) if problem.model.plain_means else found
+    members, query, hints = who != QUERY, who != MEMBERS, proposal.hints
+    if isinstance(evidence, Box):
+        return together(found, of_black_box(problem, evidence, hints, members, query))
+    if not problem.plain or problem.limits is not None:
+        return found
+    if isinstance(evidence, UnmovedCentroids):
+        seen = Proof() if members else beyond_half_spaces(problem, seen_centroids(problem, evidence), hints)
+        return together(found, of_centroids(problem, evidence, members, query), seen)
+    if problem.model.fixed:
+        return found if query else together(found, of_batch_norm(problem))
+    if isinstance(evidence, WitnessRefit) and not members and problem.model.linear:
+        return together(found, _of_own_move(problem, evidence, proposal))
+    return found
+
+
+def together(*proofs: Proof) -> Proof:
+    """Return what several proofs say together."""
+    said = " and ".join(dict.fromkeys(one.by for one in proofs if one.by))
+    return Proof(max(one.bound for one in proofs), any(one.impossible for one in proofs), said)
+
+
+def _of_own_move(problem: Problem, evidence: WitnessRefit, proposal: Proposal) -> Proof:
+    """Return what is proved of the query's own moves where a linear model stays."""
+    seen = UnmovedRefit(problem.model, None, evidence.outputs)
+    proof = above_tangent(problem, seen, proposal.hints, proposal.plan.query_move)
+    return together(proof, beyond_half_spaces(problem, seen, proposal.hints))
+
+
+def nobody_moves(problem: Problem, who: str) -> bool:
+    """Report whether limits leave nobody a move, or the model feels none."""
+    if isinstance(problem.model, TestTimeBatchNorm) and problem.model.momentum == 0:
+        return who == MEMBERS and problem.asked.members is None
+    if problem.people.streamed:
+        return False
+    if problem.limits is None:
+        own = who != MEMBERS and problem.query_budget > 0
+        return not own and (who == QUERY or not problem.allowance.everyones(problem.people.size).any())
+    region = problem.measured(who != MEMBERS).unruled
+    still = (region.lower == 0).all(axis=1) & (region.upper == 0).all(axis=1)
+    still |= np.asarray(region.radii) == 0
+    return bool(still[-1] if who == QUERY else still.all())

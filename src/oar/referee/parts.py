@@ -24,10 +24,10 @@ from oar.actions.sets.norms import Allowance
 from oar.errors import OptionError
 from oar.models import Ridge, SoftmaxRegression
 from oar.people import Chunk
-from oar.people.class_sums import added
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part
 from oar.people.parts.population import StreamedPopulation, chunks_of
+from oar.people.population import added
 from oar.plans import Plan
 from oar.problem import Problem
 from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest

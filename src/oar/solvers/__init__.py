@@ -14,6 +14,7 @@ from oar.solvers.registry import (
     NEEDS,
     Solver,
     Task,
+    default_effort,
     propose_collective,
     propose_individual,
     propose_joint,
@@ -21,16 +22,7 @@ from oar.solvers.registry import (
     registered,
     unregister,
 )
-from oar.solvers.settings import (
-    EFFORTS,
-    EffortLevel,
-    Exact,
-    FrankWolfe,
-    OneShot,
-    Paper,
-    ProjectedGradient,
-    default_effort,
-)
+from oar.solvers.settings import EFFORTS, EffortLevel, Exact, FrankWolfe, OneShot, Paper, ProjectedGradient
 
 __all__ = [
     "EFFORTS",

@@ -11,7 +11,10 @@ Solvers that users register are asked before those of the package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -27,13 +30,12 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
 from oar.solvers.settings import (
+    EFFORTS,
     EffortLevel,
     FrankWolfe,
     OneShot,
     ProjectedGradient,
-    called,
-    current_effort,
-    default_effort,
+    given_settings,
 )
 from oar.solvers.user_moves import proposal_of
 
@@ -148,6 +150,65 @@ def needs_of(problem: Problem) -> frozenset[str]:
         "goals": not problem.plain,
     } | {name: part is not None for name, part in parts.items()}
     return frozenset(name for name, is_so in asked.items() if is_so)
+
+
+_effort: ContextVar[EffortLevel] = ContextVar("effort", default=EFFORTS["normal"])
+
+
+def current_effort() -> EffortLevel:
+    """Return the effort that solvers make where none is asked for."""
+    return _effort.get()
+
+
+@contextmanager
+def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
+    """Set the default effort of all solvers in a `with` block; None leaves it unchanged.
+
+    It applies to this thread, and to the workers of a study that is begun in it.
+
+    >>> with default_effort("quick") as effort:
+    ...     effort.plans
+    3
+    """
+    level = current_effort() if effort is None else _level(effort)
+    before = _effort.set(level)
+    try:
+        yield level
+    finally:
+        _effort.reset(before)
+
+
+def _level(effort: Any) -> EffortLevel:
+    return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
+
+
+def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
+    """Read a solver's name or settings, of which the registry knows that they are among the allowed ones' or "auto".
+
+    "auto" and the default's own name are the default, with the present effort.
+    """
+    known = {called(kind): kind for kind in allowed}
+    if isinstance(solver, str):
+        name = choose("solver", solver, ["auto", *known])
+        solver = default if name == "auto" or known[name] is type(default) else known[name]()
+    if not isinstance(solver, allowed):
+        kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
+        raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")
+    return current_effort().settled(solver)
+
+
+def called(kind: type) -> str:
+    """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
+    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
+    """Return settings of a search in which nothing is refitted at random, with more or less effort than usual."""
+    effort = current_effort()
+    if effort is EFFORTS["normal"]:
+        return settings
+    settings = effort.settled(settings)
+    return replace(settings, **(effort.loop(usual) | given_settings(settings)))
 
 
 class Solver:

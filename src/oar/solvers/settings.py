@@ -6,10 +6,6 @@ takes a single step, has nothing to try more of: any effort is accepted there, a
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -94,34 +90,6 @@ EFFORTS = {
         EffortLevel("thorough", 4, fewest_restarts=4, steps=2, tolerance=0.1, refits=4, plans=120, repeats=True),
     )
 }
-_effort: ContextVar[EffortLevel] = ContextVar("effort", default=EFFORTS["normal"])
-
-
-def current_effort() -> EffortLevel:
-    """Return the effort that solvers make where none is asked for."""
-    return _effort.get()
-
-
-@contextmanager
-def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
-    """Set the default effort of all solvers in a `with` block; None leaves it unchanged.
-
-    It applies to this thread, and to the workers of a study that is begun in it.
-
-    >>> with default_effort("quick") as effort:
-    ...     effort.plans
-    3
-    """
-    level = current_effort() if effort is None else _level(effort)
-    before = _effort.set(level)
-    try:
-        yield level
-    finally:
-        _effort.reset(before)
-
-
-def _level(effort: Any) -> EffortLevel:
-    return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
 @with_near_names
@@ -236,35 +204,6 @@ def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
         raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
     if not is_number(settings.time_limit) or not settings.time_limit >= 0:
         raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")
-
-
-def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
-    """Read a solver's name or settings, of which the registry knows that they are among the allowed ones' or "auto".
-
-    "auto" and the default's own name are the default, with the present effort.
-    """
-    known = {called(kind): kind for kind in allowed}
-    if isinstance(solver, str):
-        name = choose("solver", solver, ["auto", *known])
-        solver = default if name == "auto" or known[name] is type(default) else known[name]()
-    if not isinstance(solver, allowed):
-        kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
-        raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")
-    return current_effort().settled(solver)
-
-
-def called(kind: type) -> str:
-    """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
-    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
-
-
-def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
-    """Return settings of a search in which nothing is refitted at random, with more or less effort than usual."""
-    effort = current_effort()
-    if effort is EFFORTS["normal"]:
-        return settings
-    settings = effort.settled(settings)
-    return replace(settings, **(effort.loop(usual) | given_settings(settings)))
 
 
 def given_settings(settings: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import real_numbers
 from oar.errors import DataError
-from oar.people.tables.arrays import real_numbers
 from oar.plans import Proposal
 from oar.plans.refits import Refits
 from oar.plans.rounds.plan import member_plan

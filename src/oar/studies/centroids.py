@@ -30,7 +30,7 @@ from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.centroids import SIZED, UnmovedCentroids, heard
 from oar.referee.contributions import LIMIT_SLACK
-from oar.referee.proofs import within_radii
+from oar.referee.proofs.balls import within_radii
 from oar.referee.verdicts import UNIT, AuditSummary
 from oar.solvers import Exact
 from oar.solvers.centroids.exact import Reach, propose

@@ -33,10 +33,11 @@ from oar.models.fit.one_thread import one_thread
 from oar.problem import Problem, Query
 from oar.progress import check_interrupted
 from oar.recourse import audited, collective
-from oar.referee.proofs import MEMBERS
+from oar.referee import MEMBERS
 from oar.referee.witnesses.refits import keeping_unmoved_refits
 from oar.solvers.descent import lanes as side_by_side
-from oar.solvers.settings import EffortLevel, current_effort, default_effort
+from oar.solvers.registry import current_effort, default_effort
+from oar.solvers.settings import EffortLevel
 from oar.studies.cells import Cell, Defaults
 from oar.studies.centroids import Classes, has_quick_cells
 from oar.studies.rows import Row, row_of

@@ -13,7 +13,6 @@ from sklearn.datasets import load_iris
 import oar
 from oar.actions.sets.norms import Norm
 from oar.models import MLP, Custom, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, SoftmaxRegression
-from oar.models.score import score_of
 from oar.models.serialize import parameter_count
 from oar.plans.cards.card import Broadcast
 from oar.plans.cards.digits import FEWEST_FIRST
@@ -86,7 +85,7 @@ def test_members_at_home_make_the_moves_of_a_converged_plan(model, budget, monke
     result = oar.collective(iris_problem(model, budget), solver=ProjectedGradient(max_steps=400, **restarts))
     plan, card = result.plan, result.plan.card()
     people = result.problem.people
-    score = score_of(card.broadcast.model, plan.parameters, plan.signal)
+    score = card.broadcast.model.member_score(plan.parameters, plan.signal)
     slopes = np.linalg.norm(score(people.features + plan.each, model.targets(people))[1], axis=1)
     active = np.linalg.norm(plan.each, axis=1) >= budget * (1 - 1e-9)
     matter = active & (slopes > 1e-3 * slopes.max())

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from oar.actions.sets.norms import Norm
 from oar.models import LinearSVM, Ridge, SoftmaxRegression
-from oar.models.score import score_of
 from oar.plans.cards.response import People, best_responses
 
 NORMS = (1, 2, np.inf)
@@ -20,7 +19,7 @@ def crowd(model, seed, radius=1.0, size=15):
     parameters, signal = rng.normal(size=(2, targets.shape[1] * 4))
     usual = radius * Norm.of(2).project(rng.normal(size=(size, 3)), 0.5)
     radii = radius * rng.choice([0.0, 0.3, 1.0], size)
-    return score_of(model, parameters, signal), People(rng.normal(size=(size, 3)), targets, usual, radii)
+    return model.member_score(parameters, signal), People(rng.normal(size=(size, 3)), targets, usual, radii)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -61,7 +60,7 @@ def test_small_problems_are_solved_to_the_global_maximum(norm):
     """Against a fine grid of the ball, for scores with one hump: ridge along one output, small budgets."""
     ball, rng = Norm.of(norm), np.random.default_rng(4)
     parameters, signal = rng.normal(size=(2, 3))
-    score = score_of(SoftmaxRegression(), parameters, signal)
+    score = SoftmaxRegression().member_score(parameters, signal)
     rows, targets = rng.normal(size=(6, 2)), np.array([[0.0], [1.0]] * 3)
     people = People(rows, targets, np.zeros((6, 2)), np.full(6, 0.4))
     moves = best_responses(score, people, ball, pull=0.0)
@@ -103,8 +102,8 @@ def test_units_of_the_signal_make_no_difference(size):
     rows, targets = rng.normal(size=(5, 3)), np.eye(3)[rng.integers(0, 3, 5)]
     parameters, signal = rng.normal(size=(2, 12))
     people = People(rows, targets, np.zeros((5, 3)), np.full(5, 0.5))
-    moves = best_responses(score_of(SoftmaxRegression(), parameters, size * signal), people, Norm.of(2), 0.0)
-    expected = best_responses(score_of(SoftmaxRegression(), parameters, signal), people, Norm.of(2), 0.0)
+    moves = best_responses(SoftmaxRegression().member_score(parameters, size * signal), people, Norm.of(2), 0.0)
+    expected = best_responses(SoftmaxRegression().member_score(parameters, signal), people, Norm.of(2), 0.0)
     np.testing.assert_allclose(moves, expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(moves, axis=1), 0.5)
 
@@ -116,7 +115,7 @@ def test_answers_are_settled_where_scores_are_level(norm, model):
     ball, rng = Norm.of(norm), np.random.default_rng(6)
     targets = np.eye(2)[rng.integers(0, 2, 40)][:, 1:]
     parameters, signal = rng.normal(size=(2, 7))
-    score = score_of(model, parameters, signal)
+    score = model.member_score(parameters, signal)
     rows, usual = rng.normal(size=(40, 6)), 0.5 * ball.project(rng.normal(size=(40, 6)), 0.5)
     people = People(rows, targets, usual, np.full(40, 0.5))
     moves = best_responses(score, people, ball, pull=1e-3)

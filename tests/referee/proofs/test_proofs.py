@@ -19,7 +19,7 @@ import oar
 from oar import models
 from oar.actions.sets.norms import Norm
 from oar.plans.proof import Hints, Proof
-from oar.referee import judged
+from oar.referee import judged, together
 from oar.referee.proofs import balls, batch_norms
 from oar.referee.proofs.own_moves import UnmovedRefit, beyond_half_spaces
 from oar.solvers import propose_collective, propose_individual
@@ -193,8 +193,8 @@ def test_the_tangent_bounds_every_loss_of_a_convex_model():
 
 def test_proofs_are_put_together():
     one, other = Proof(1.0, False, "a"), Proof(0.5, True, "b")
-    assert one.with_other(other) == Proof(1.0, True, "a and b")
-    assert Proof().with_other(one).by == "a"
+    assert together(one, other) == Proof(1.0, True, "a and b")
+    assert together(Proof(), one).by == "a"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,7 +11,6 @@ from support.black_boxes import CountedTree, crowd, problem, ring
 import oar
 from oar.errors import DataError, OptionError
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
-from oar.models.score import score_of
 from oar.plans.cards.response import People, best_responses
 from oar.retraining.contribution import Contribution
 from oar.solvers import Surrogate
@@ -104,7 +103,7 @@ def test_answers_are_best_responses():
     fit = training.fit(training.moved(None), training.start(), 1e-9)
     pull = training.goal(fit.parameters, asked.first_query, asked.goal_target)[1]
     given = training.in_given_units
-    score = score_of(SOFTMAX, given(fit.parameters), given(training.solve(fit, pull, None, 1e-9)))
+    score = SOFTMAX.score(given(fit.parameters), given(training.solve(fit, pull, None, 1e-9)))
     targets = SOFTMAX.targets(people)
     who = People(np.asarray(people.features), targets, np.zeros((80, 2)), np.full(80, 0.4))
     best = best_responses(score, who, asked.allowance.norm, 0.0)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number
+from oar.checks import is_number, read_only
 from oar.errors import OptionError
-from oar.people.tables.arrays import read_only
 
 Array = NDArray[np.float64]
 

@@ -58,6 +58,10 @@ class Linear(Differentiable):
         """Refuse a regulariser that cannot be."""
         check_not_negative("l2", self.l2)
 
+    def member_score(self, parameters: Array, signal: Array) -> LinearScore:
+        """Return the score of a signal, in closed form."""
+        return LinearScore(self, parameters, signal)
+
     def target_rows(self, targets: Any) -> Any:
         """Return all columns, but for two classes only the second's: a single output."""
         return targets if self.regresses else single_output(targets)
@@ -481,6 +485,25 @@ def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any, weights: 
     out = _outputs(parameters, rows)
     slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, _outputs(signal, rows))
     return slopes.T @ along + bent.T @ weights
+
+
+class LinearScore:
+    """A member's score (oar.models.score) for z = W x + b: s = aᵀu and ∇_x s = Vᵀa + WᵀB u, without JAX."""
+
+    def __init__(self, model: Linear, parameters: Array, signal: Array) -> None:
+        """Keep θ and v, flat; their shape is found from the rows."""
+        self._model, self._parameters, self._signal = model, parameters, signal
+
+    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
+        """Return s (n,) and ∇_x s (n, d)."""
+        theta, signal = (flat.reshape(-1, rows.shape[1] + 1) for flat in (self._parameters, self._signal))
+        outputs, along = (each[:, :-1] @ rows.T + each[:, -1:] for each in (theta, signal))
+        slopes, bent = self._model.slopes(outputs, targets.T), self._model.bend(outputs, targets.T, along)
+        return (slopes * along).sum(axis=0), slopes.T @ signal[:, :-1] + bent.T @ theta[:, :-1]
+
+    def entries(self) -> list[LinearScore]:
+        """Return the score of each entry of v alone, as s is linear in v: Σ_j v_j times these is this one."""
+        return [LinearScore(self._model, self._parameters, unit) for unit in np.eye(self._signal.size)]
 
 
 KINDS: dict[str, Callable[..., Any]] = {

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
+from oar.checks import read_only
 from oar.errors import DataError
 from oar.opening import regular
 from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights, sliced
 from oar.people.parts.population import StreamedPopulation
-from oar.people.tables.arrays import read_only
 
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 

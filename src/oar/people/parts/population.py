@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
-from oar.people.class_sums import FEW_CLASSES, Sums, added, of_columns, of_rows
+from oar.people.class_sums import FEW_CLASSES, Sums, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
 from oar.people.parts.part import ContentCheck, Engine, Part, Rows, Threads, sliced
-from oar.people.population import Chunk, Population
+from oar.people.population import Chunk, Population, added
 from oar.people.tables.arrays import CHUNK_ROWS
 
 ASKED = "this question, or something that it was asked with,"

@@ -29,23 +29,6 @@ class Table:
     index: Any = None
 
 
-def read_only(values: NDArray[Kind]) -> NDArray[Kind]:
-    """Return an array through which nobody can write: a view, not a copy."""
-    if values.flags.writeable:
-        values = values.view()
-        values.flags.writeable = False
-    return values
-
-
-def real_numbers(values: Any) -> NDArray[np.float64]:
-    """Return numbers as float64; raise a TypeError for complex ones, whose imaginary parts NumPy would drop."""
-    raw = np.asarray(values)
-    parts = raw.flat if raw.dtype.kind == "O" else (raw,)
-    if any(np.iscomplexobj(part) for part in parts):
-        raise TypeError("complex numbers")
-    return np.asarray(raw, dtype=np.float64)
-
-
 def is_frame(features: Any) -> bool:
     """Report whether this is a pandas DataFrame, without importing pandas."""
     return hasattr(features, "columns") and hasattr(features, "iloc") and hasattr(features, "dtypes")

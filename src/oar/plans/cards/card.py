@@ -18,7 +18,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError
 from oar.models import Differentiable
-from oar.models.score import Score, score_of
+from oar.models.protocol import Score
 from oar.people.labels import plain
 from oar.people.tables.arrays import as_vector, is_frame, is_series
 from oar.plans.cards.response import People, best_responses
@@ -170,7 +170,7 @@ class Card:
         if self.broadcast is None:
             return usual
         model = self.broadcast.model
-        score = score_of(model, self.broadcast.parameters, self.broadcast.signal)
+        score = model.member_score(self.broadcast.parameters, self.broadcast.signal)
         if stays is not None:
             score = _along(score, ~stays)
         people = People(rows, np.ascontiguousarray(model.target_rows(targets)), usual, radii)

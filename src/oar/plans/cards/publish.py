@@ -27,7 +27,6 @@ from oar.errors import DataError
 from oar.estimators import BlackBox
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
-from oar.models.score import score_of
 from oar.models.serialize import to_spec
 from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
@@ -152,7 +151,7 @@ def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
     assert plan.signal is not None
     rows = np.asarray(plan.problem.people.features, dtype=np.float64) + plan.each
     targets = np.ascontiguousarray(model.target_rows(given_targets(plan)))
-    slopes = score_of(model, plan.parameters, plan.signal)(rows, targets)[1]
+    slopes = model.member_score(plan.parameters, plan.signal)(rows, targets)[1]
     moving = radii > 0
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.models.fit.quasi_newton import spectral_length
-from oar.models.score import Score
+from oar.models.protocol import Score
 from oar.models.training import Array
 from oar.tolerances import SUFFICIENT
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import real_numbers
 from oar.errors import DataError, OptionError, StorageError
 from oar.people import Population
 from oar.people.labels import label_array
 from oar.people.parts.parquet import SUFFIXES
-from oar.people.tables.arrays import is_frame, is_series, real_numbers
+from oar.people.tables.arrays import as_vector, is_frame, is_series
 from oar.people.tables.files import read_table
 from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
@@ -39,6 +40,8 @@ def given_plan(
         )
     if moves is not None and after is not None:
         raise OptionError("after: says where members come to, and moves by how much they move; leave one out.")
+    if isinstance(query_move, Mapping) or is_series(query_move):
+        query_move = as_vector(query_move, problem.people.names, problem.people.dimensions, "query_move")
     if problem.people.streamed:
         own = np.zeros(problem.people.dimensions) if query_move is None else query_move
         plan = _streamed(problem, moves, {"after": after, "labels": labels, "leavers": leavers}, own)
@@ -60,11 +63,12 @@ def _in_memory(problem: Problem, found: ChangesTable, labels: Any, leavers: Any,
         found.targets = _targets(problem, labels)
     if leavers is not None:
         found.away = _away(problem.people, leavers)
-    problem = _settled(problem, found.each)
+    problem, people = _settled(problem, found.each), problem.people
     if found.targets is None and found.away is None:
         return member_plan(problem, found.query_move, found.each)
-    people = problem.people
     targets = people.target_rows(problem.regresses)
+    if problem.over_rounds and not np.any(found.away) and (found.targets is None or (found.targets == targets).all()):
+        return member_plan(problem, found.query_move, found.each)
     return LeverPlan(
         problem,
         found.query_move,

@@ -180,6 +180,9 @@ def member_plan(problem: Problem, query_move: Array, each: Array) -> MemberPlan:
     """Return the plan in which everyone moves as is said, over rounds or not; over rounds the query does not move."""
     if not isinstance(problem, OnlineProblem):
         return MemberPlan(problem, query_move, each)
+    if np.shape(query_move) != (problem.people.dimensions,):
+        shape = (problem.people.dimensions,)
+        raise DataError(f"query_move: must have shape {shape}, got {np.shape(query_move)}; or leave it out.")
     if np.any(query_move):
         problem.only_one_refit("a move of the query itself")
     return OnlinePlan(problem, each)

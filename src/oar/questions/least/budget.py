@@ -39,7 +39,8 @@ from oar.questions.least.trials import (
     with_moves,
 )
 from oar.recourse import collective
-from oar.referee.proofs import MEMBERS, never, nobody_moves, within_radii
+from oar.referee import MEMBERS, nobody_moves
+from oar.referee.proofs.balls import never, within_radii
 from oar.referee.proofs.rounds import of_rounds
 from oar.referee.verdicts import UNIT
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never

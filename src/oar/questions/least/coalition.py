@@ -39,11 +39,11 @@ from oar.questions.least.trials import (
     with_moves,
 )
 from oar.recourse import collective
-from oar.referee.proofs import fewest_members
+from oar.referee.proofs.balls import fewest_members
 from oar.solvers.centroids.best_members import members_needed, ranked_members
 from oar.solvers.centroids.exact import Reach, margin, reach_of, smallest_scale
 from oar.solvers.outer.best_members import Ranking
-from oar.solvers.settings import current_effort
+from oar.solvers.registry import current_effort
 from oar.typing import SignalLike, SolverLike
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Differentiable, Ensemble, Scaled
-from oar.models.score import Score, score_of
+from oar.models.protocol import Score
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
@@ -72,9 +72,9 @@ def signals_at(problem: Problem, given: Contribution) -> tuple[ProxySignal, ...]
 def _heard(training: Any, model: Differentiable, parameters: Array, signal: Array) -> ProxySignal:
     if isinstance(model, Scaled):
         theta, along, *scaler = training.published(parameters, signal)
-        return ProxySignal(model, score_of(model.unscaled, theta, along), *scaler)
+        return ProxySignal(model, model.unscaled.member_score(theta, along), *scaler)
     given = getattr(training, "in_given_units", lambda vector: vector)
-    return ProxySignal(model, score_of(model, given(parameters), given(signal)))
+    return ProxySignal(model, model.member_score(given(parameters), given(signal)))
 
 
 class Answers:

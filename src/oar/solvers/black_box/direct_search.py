@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from oar.checks import check_seed, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import Calls
-from oar.models.linear.losses import Linear
-from oar.models.score import LinearScore
+from oar.models.linear.losses import Linear, LinearScore
 from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent

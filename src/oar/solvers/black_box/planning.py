@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.estimators.black_box import BlackBox, Calls
-from oar.people.wording import counted
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -27,8 +26,8 @@ from oar.solvers.black_box.direct_search import DirectSearch, search, unproved
 from oar.solvers.black_box.exact import neighbours, neighbours_collective, tree
 from oar.solvers.black_box.levers import search_levers
 from oar.solvers.black_box.surrogate import Outlook, Surrogate, outlook
-from oar.solvers.registry import BALLS, Solver, Task
-from oar.solvers.settings import Exact, as_solver
+from oar.solvers.registry import BALLS, Solver, Task, as_solver
+from oar.solvers.settings import Exact
 
 
 class OfBlackBox(Solver):
@@ -153,7 +152,7 @@ def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: O
     else:
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
     calls = trials.calls
-    how = f"Searched over {found.policy} by {counted(calls.fits, 'training', 'trainings')}."
+    how = f"Searched over {found.policy} by {calls.fits:,} {'training' if calls.fits == 1 else 'trainings'}."
     return unproved(
         _plan(problem, found.candidate),
         "direct-search",

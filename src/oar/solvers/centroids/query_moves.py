@@ -26,8 +26,8 @@ from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
 from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.registry import REFITTED, Task
-from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, searching
+from oar.solvers.registry import REFITTED, Task, searching
+from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts
 
 MOST_RIVALS = 12
 DYKSTRA_ROUNDS = 200

@@ -22,7 +22,7 @@ import numpy as np
 from oar.errors import OptionError
 from oar.models.training import Fit
 from oar.plans import Proposal
-from oar.plans.parts_plan import SignalPathPlan
+from oar.plans.plan import SignalPathPlan
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.signals.implicit import Implicit
@@ -30,8 +30,8 @@ from oar.solvers.descent.descent import BEGIN, DescentEnd, DescentSettings, Loss
 from oar.solvers.descent.retrained import CLEAR, ENDED
 from oar.solvers.feasible.sets import FeasibleMoves
 from oar.solvers.query.move_search import best_own_move
-from oar.solvers.registry import BALLS, Solver, Task
-from oar.solvers.settings import ProjectedGradient, given_settings, searching
+from oar.solvers.registry import BALLS, Solver, Task, searching
+from oar.solvers.settings import ProjectedGradient, given_settings
 from oar.streaming import SignalPath, StreamedTraining, Stride
 from oar.streaming.passes import PathSums
 from oar.tolerances import TIGHT

@@ -45,17 +45,8 @@ from oar.solvers.descent.starts import Starts
 from oar.solvers.discrete.exchanges import ExchangeSearch
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.sets import FeasibleBalls, FeasibleRegions
-from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task
-from oar.solvers.settings import (
-    FrankWolfe,
-    OneShot,
-    ProjectedGradient,
-    called,
-    current_effort,
-    given_settings,
-    no_idle_draws,
-    starts_at_random,
-)
+from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task, called, current_effort
+from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient, given_settings, no_idle_draws, starts_at_random
 from oar.tolerances import CONVERGED, TIGHT
 
 Array = NDArray[np.float64]

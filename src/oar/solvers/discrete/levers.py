@@ -41,8 +41,7 @@ from oar.solvers.discrete.ground import (
     changes_of,
 )
 from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
-from oar.solvers.registry import IN_MEMORY, Task, Wrapper
-from oar.solvers.settings import current_effort
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper, current_effort
 
 Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers

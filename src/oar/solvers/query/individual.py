@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 from oar.models.training import CostUnits, Fit
 from oar.plans import MemberPlan, Plan, Proposal
-from oar.plans.parts_plan import SignalPathPlan
+from oar.plans.plan import SignalPathPlan
 from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.sets import FeasibleRegions
 from oar.solvers.query.move_search import BatchedObjective, best_own_move, minimise
 from oar.solvers.query.shortest_move import goal_limits, multipliers_against, shortest_linear_move
-from oar.solvers.registry import BALLS, REFITTED, STEPWISE, ForDescent, Solver, Task
-from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, searching, starts_at_random
+from oar.solvers.registry import BALLS, REFITTED, STEPWISE, ForDescent, Solver, Task, searching
+from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, starts_at_random
 from oar.streaming import SignalPath, StreamedTraining
 from oar.tolerances import TIGHT
 

@@ -16,10 +16,10 @@ from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
 from oar.progress import OnStep, silent
 from oar.solvers.centroids.exact import unrounded
-from oar.solvers.registry import Solver, Task
+from oar.solvers.registry import Solver, Task, as_solver, current_effort
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds.descent import RoundSearchResult, leverage, one_shot, search, why
-from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, as_solver, current_effort
+from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient
 
 Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers

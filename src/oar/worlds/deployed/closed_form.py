@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.models.linear.losses import Linear
-from oar.models.score import LinearScore
+from oar.models.linear.losses import Linear, LinearScore
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
 

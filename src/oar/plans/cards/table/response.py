@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
-from oar.models.score import Score
+from oar.models.protocol import Score
 from oar.plans.cards.response import in_equal_blocks
 from oar.plans.cards.table.terms import ALMOST, Room, TableTerms
 

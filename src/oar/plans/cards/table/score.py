@@ -30,7 +30,7 @@ import numpy as np
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.naive_bayes import GaussianNaiveBayes
-from oar.models.score import Score, score_of
+from oar.models.protocol import Score
 from oar.models.training import Array
 
 
@@ -72,7 +72,7 @@ def inner_score(model: Differentiable, parameters: Array, signal: Array) -> Scor
         return PrototypeScore(signal)
     if isinstance(model, GaussianNaiveBayes):
         return GaussianScore(parameters, signal)
-    return score_of(model, parameters, signal)
+    return model.member_score(parameters, signal)
 
 
 def linear_in_features(model: Any) -> bool:
