@@ -340,7 +340,9 @@ def test_one_class_that_separates_puts_the_optimum_at_infinity(model, standardis
     features = (iris.features - iris.features.mean(axis=0)) / (iris.features.std(axis=0) if standardised else 1.0)
     people = oar.Population(features, iris.labels)
     problem = oar.Problem(people, UNPENALISED[model], oar.Query(features[60], 2), oar.Perturb(0.3))
-    for verb in (oar.individual, oar.collective):
+    # A network's training may end where the fall is less than rounding. What it then predicts is what is audited, as
+    # with any training; but how it answers to moves is not determined, and no plan may be made.
+    for verb in (oar.collective,) if model == "network" else (oar.individual, oar.collective):
         with pytest.raises(
             oar.errors.NumericsError,
             match=r"(falls for ever .* optimum is at infinity|flat of \d+ directions).* a penalty",
