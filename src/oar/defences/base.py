@@ -1,12 +1,12 @@
 """The protocol of defences, which may change the data before training, the model, and the calendar of refits.
 
-A defence is an immutable bag of settings with three powers, each of which does nothing unless a kind says otherwise:
+A defence is an immutable set of settings with three methods. Each does nothing unless a subclass overrides it:
 
     prepared(people, model, parameters, rng)    whose data are trained on, and with which weights
     model_for(model)                            what is trained in the model's place
     retrains(number, rng)                       whether there is a refit in a round at all
 
-It is deterministic but for `rng`, so that a defended refit is a function as any refit is, and may be differentiated.
+A defence is deterministic given `rng`, so a defended refit is a function like any refit, and can be differentiated.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The people whom the operator trains on, of those who handed in data.
+    """The people on whom the operator trains.
 
     Attributes:
-        people: those who are kept, in their order, with the weights that they are given.
-        kept: (n,) who they are, of those who handed in data.
-        pull_back: from dL/dw' (m,) of the m kept people's new weights to dL/dx (m, d) of their features, through how
-            the weights w' depend on these; None where they do not.
+        people: those who are kept, in their order, with their new weights.
+        kept: (n,) which contributors are kept.
+        pull_back: the map from dL/dw' (m,), for the m kept people's new weights, to dL/dx (m, d), for their features;
+            None where weights do not depend on features.
     """
 
     people: Population
@@ -51,18 +51,18 @@ class Defence:
     def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
         """Return whose data are trained on.
 
-        No class that had somebody of some weight is ever emptied by it.
+        A defence never empties a class that had somebody of positive weight.
 
         Args:
-            people: who handed in data.
-            model: what will be trained: what `model_for` returned.
-            parameters: what is deployed, as `model.fit` returns it; None where nothing is yet.
-            rng: for defences that draw.
+            people: the contributors.
+            model: the model to be trained, as `model_for` returned it.
+            parameters: the deployed parameters, as `model.fit` returns them; None before any fit.
+            rng: the source of random draws.
         """
         return Prepared(people, np.ones(people.size, dtype=bool))
 
     def model_for(self, model: Any) -> Any:
-        """Return what is trained in this model's place; raise an OptionError where it cannot be defended so."""
+        """Return the model to train in this model's place; raise an OptionError if the defence does not apply to it."""
         return model
 
     def retrains(self, number: int, rng: np.random.Generator) -> bool:
@@ -109,7 +109,7 @@ class Together(Defence):
         return model
 
     def retrains(self, number: int, rng: np.random.Generator) -> bool:
-        """Ask all of them, so that what one draws does not depend on what another says."""
+        """Ask all defences, so that the draws of one do not depend on the answer of another."""
         return all([part.retrains(number, rng) for part in self.parts])
 
 

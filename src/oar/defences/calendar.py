@@ -1,6 +1,6 @@
-"""Fewer refits: what people do is answered late, or nobody knows when.
+"""Fewer refits: the operator responds late, or at random times.
 
-Nothing is lost meanwhile: in a world, all that has arrived since the last update is one batch to the next one's rule.
+No data are lost: in a world, everything that has arrived since the last update is one batch at the next update.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from oar.defences.settings import check_number
 @with_near_names
 @dataclass(frozen=True)
 class Delayed(Defence):
-    """A refit only in every so many rounds: in the last one of them.
+    """A refit only once every `every` rounds: in the last of them.
 
     Args:
-        every: how many rounds there are from one refit to the next; at least 2.
+        every: the number of rounds from one refit to the next; at least 2.
 
     >>> [Delayed(3).retrains(number, np.random.default_rng(0)) for number in range(6)]
     [False, False, True, False, False, True]
@@ -35,7 +35,7 @@ class Delayed(Defence):
         check_whole("every", self.every, 2)
 
     def retrains(self, number: int, rng: np.random.Generator) -> bool:
-        """Return whether it is the last round of its few."""
+        """Return whether this is the last of `every` rounds."""
         return (number + 1) % self.every == 0
 
 
@@ -56,5 +56,5 @@ class RandomRetraining(Defence):
         check_number("probability", self.probability, above=0, below=1)
 
     def retrains(self, number: int, rng: np.random.Generator) -> bool:
-        """Draw."""
+        """Draw whether there is a refit."""
         return bool(rng.random() < self.probability)

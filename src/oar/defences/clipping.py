@@ -1,12 +1,12 @@
-"""Nobody's loss may pull the model much harder than the typical person's does.
+"""Clipping: no person's loss gradient may exceed the typical one by much.
 
 With G_i = ‖∇_θ ℓ(θ; x_i, y_i)‖ at the deployed θ and m the median of all G, person i weighs
 
     w'_i = w_i f_i,    f_i = min(1, most · m / G_i),
 
-so that f_i G_i ≤ most · m. Weights depend on features, through one's own G_i and, for those in the middle, through m:
+so that f_i G_i ≤ most · m. Weights depend on features through each person's own G_i and, for people at the median, m:
 
-    ∂f_i = most/G_i ∂m − most · m/G_i² ∂G_i        where somebody is clipped, 0 elsewhere.
+    ∂f_i = most/G_i ∂m − most · m/G_i² ∂G_i        for clipped people, 0 for all others.
 
 For z = W x + b, with a = ∂φ/∂z and B = ∂²φ/∂z², ∇_θ ℓ = a ⊗ (x, 1), so G = ‖a‖ √(1 + ‖x‖²) and
 ∇_x G = √(1 + ‖x‖²) Wᵀ B a/‖a‖ + ‖a‖ x / √(1 + ‖x‖²). For centroids ℓ = ½‖x − μ_y‖² and G = ‖x − μ_y‖.
@@ -36,13 +36,13 @@ from oar.people import Population
 class ClippedInfluence(Defence):
     """Clipped influence: reduces the weight of people whose gradient exceeds `most` times the median.
 
-    Gradients are those at the deployed model, in θ as the model stores it: of linear models, scaled or not, the matrix
-    (W, b) that applies to features as they were given; of other scaled models, what is behind the scaler. Nobody's
-    weight becomes 0, so no class is emptied. Where nothing is deployed yet, nothing is clipped; people of no weight do
-    not count for the median.
+    Gradients are those at the deployed model, in θ as the model stores it: for linear models, scaled or not, the matrix
+    (W, b) that applies to the given features; for other scaled models, the parameters behind the scaler. No weight
+    becomes 0, so no class is emptied. Nothing is clipped before the first model is deployed. People of weight 0 do not
+    count for the median.
 
     Args:
-        most: above 0; below 1 even the typical person is weighed down.
+        most: above 0; below 1 even the typical person loses weight.
     """
 
     most: float
@@ -53,7 +53,7 @@ class ClippedInfluence(Defence):
         check_number("most", self.most, above=0)
 
     def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:
-        """Weigh down those who pull hard."""
+        """Reduce the weights of people with large gradients."""
         everyone = np.ones(people.size, dtype=bool)
         if parameters is None:
             return Prepared(people, everyone)

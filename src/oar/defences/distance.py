@@ -1,4 +1,4 @@
-"""People who are far from their class's centre are not trained on."""
+"""A filter that leaves out people far from the centre of their class."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class DistanceFilter(Defence):
     """A distance filter: leaves out the people farthest from the weighted mean of their class.
 
     Distances are in the features' own units. A class is never emptied: of m people ⌊share · m⌋ are left out, which is
-    fewer than all, and the one who is nearest to its class's centre stays, however small the radius. For models that
-    predict values everyone is of one class. People of no weight are neither counted nor left out.
+    fewer than all, and the person nearest to the class's centre stays, however small the radius. For models that
+    predict values all people form one class. People of weight 0 are neither counted nor left out.
 
     Args:
-        share: of each class, above 0 and below 1.
-        radius: in its place, the distance beyond which people are left out.
+        share: the share of each class that is left out, above 0 and below 1.
+        radius: instead of a share, the distance beyond which people are left out.
     """
 
     share: float | None = None

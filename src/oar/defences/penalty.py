@@ -16,7 +16,7 @@ from oar.models import Scaled
 @with_near_names
 @dataclass(frozen=True)
 class StrongerPenalty(Defence):
-    """The same model with `l2` times `factor`; of a scaled model, of the model behind the scaler.
+    """The same model with `l2` times `factor`; for a scaled model, the model behind the scaler has it.
 
     Args:
         factor: above 1.

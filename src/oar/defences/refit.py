@@ -16,12 +16,12 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class DefendedRefit:
-    """The refit of a defended operator to those who handed in data.
+    """The refit of a defended operator to the contributors.
 
     Attributes:
-        model: what is trained.
-        prepared: whose data are trained on, and with which weights.
-        everyone: all who handed in data, in their places; those who are left out have weight 0.
+        model: the model that is trained.
+        prepared: the people on whom it is trained, and their weights.
+        everyone: all contributors, in their places; people who are left out have weight 0.
     """
 
     model: Any
@@ -37,10 +37,10 @@ def defended_refit(people: Population, model: Any, defence: Defence, deployed: A
     """Return the refit of a defended model on these people.
 
     Args:
-        people: who handed in data.
-        model: what would be trained without the defence.
-        defence: what is done about it.
-        deployed: parameters of the defended model that were there before; None for those of its fit to these people.
+        people: the contributors.
+        model: the model that is trained without a defence.
+        defence: the operator's defence.
+        deployed: the defended model's earlier parameters; None for those of its fit to these people.
     """
     defended = defence.model_for(model)
     if deployed is None and uses_deployed(defence):
@@ -54,6 +54,6 @@ def defended_refit(people: Population, model: Any, defence: Defence, deployed: A
 
 
 def uses_deployed(defence: Defence) -> bool:
-    """Report whether a defence looks at what is deployed, for which a model must first be fitted."""
+    """Report whether a defence depends on the deployed parameters, so that a model must be fitted first."""
     parts = getattr(defence, "parts", (defence,))
     return any(type(part).prepared is not Defence.prepared for part in parts)

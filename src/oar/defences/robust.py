@@ -1,4 +1,4 @@
-"""Averages that a few people can do little to, in the place of class means."""
+"""Robust averages in place of class means, on which a few people have little effect."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class MedianOfMeans(Defence):
     """Nearest centroid with the coordinate-wise median of the means of random blocks of each class.
 
     Args:
-        blocks: into how many blocks a class is cut; a class of fewer people has one person a block.
-        seed: of who is in which block.
+        blocks: the number of blocks of a class; a class of fewer people has one person in each block.
+        seed: the seed of the random assignment to blocks.
     """
 
     blocks: int

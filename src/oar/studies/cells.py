@@ -1,7 +1,7 @@
-"""The cells of a study: what one answer is for, and the grids and lists that they come in.
+"""The cells of a study: single questions, in grids or lists.
 
-A cell is (model, query, budget, participation, seed). Its key, the same text wherever and whenever it is made, is what
-a store knows it by, and all that makes its answer differ from another cell's of the same study.
+A cell is (model, query, budget, participation, seed). Its key, the same text in every process, identifies it in a
+store, and contains everything that distinguishes its answer from another cell's of the same study.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Cell:
 
     Attributes:
         model, query: their names.
-        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves, or as far as
-            an action of one's own has it.
-        participation: the share of everyone who takes part, drawn at random; None for those whom the problem names.
-        seed: of that draw, and of a model that has one; None leaves both as problem and model have them.
+        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves, or for the
+            reach of a custom action.
+        participation: the share of everyone who takes part, drawn at random; None for the problem's own participants.
+        seed: the seed of that draw, and of a model that has one; None for those of problem and model.
     """
 
     model: str
@@ -46,11 +46,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The problem's own values, which a cell has where an axis is left out.
+    """The problem's own values, for axes that are left out.
 
     Attributes:
-        budget, participation: those of a cell.
-        no_budgets: why no other budgets can be asked for, or "".
+        budget, participation: a cell's.
+        no_budgets: the reason why other budgets are impossible, or "".
     """
 
     budget: float | None
@@ -65,7 +65,7 @@ def grid(
     participation: Any = None,
     seeds: Any = None,
 ) -> list[Cell]:
-    """Return every combination, in the order of the table; `names` are those of models and of queries."""
+    """Return every combination, in the order of the table; `names` are the names of models and of queries."""
     return [
         Cell(*parts)
         for parts in product(
@@ -78,7 +78,7 @@ def grid(
 
 
 def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Defaults) -> list[Cell]:
-    """Return the cells of a list of dicts; what one leaves out is the problem's own, or the only model or query."""
+    """Return the cells of a list of dicts; missing values are the problem's own, or the only model or query."""
     if isinstance(cells, Mapping | str) or not isinstance(cells, Sequence) or not len(cells):
         raise DataError(f"cells: must be a list of dicts such as {{'budget': 0.5, 'seed': 1}}, got {cells!r}.")
     found = []

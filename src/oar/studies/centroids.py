@@ -1,14 +1,14 @@
 """All nearest-centroid cells from two passes over the data: one to solve, one to audit.
 
-The exact solver needs the class means and how much of each class's weight takes part. So does the refit: a plan moves
-every participant of class c by ε s_c, so that the moved rows' average is
+The exact solver needs the class means and the participating share of each class's weight. So does the refit: a plan
+moves every participant of class c by ε s_c, so the moved rows' average is
 
     (Σ_{i∈c} w_i x_i + ε (Σ_{i∈c, taking part} w_i) s_c) / W_c,
 
-the very average that `oar.audit` takes row by row, with the sum of the moves taken class by class. The audit's pass
-adds up its own sums, by another algorithm than the solver's, and counts who takes part; limits are checked class by
-class, since all of a class move alike. Where the two ways of adding up could differ in the verdict, because the goal
-leads or lags by little more than a tie, the cell is not answered here, and a full audit decides.
+the average that `oar.audit` takes row by row, with the moves summed class by class. The audit's pass computes its own
+sums, by another algorithm than the solver's, and counts participants. Limits are checked class by class, since all
+members of a class move alike. If the goal leads or lags by little more than a tie, so that the two sums could differ in
+the verdict, a full audit decides the cell.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Classes:
 
     Args:
         people: the data subjects.
-        draws: shares that take part, each with the seed of its draw.
+        draws: participating shares, each with the seed of its draw.
     """
 
     def __init__(self, people: Population, draws: Sequence[Draw]) -> None:
@@ -116,9 +116,9 @@ class Classes:
         self._scales = np.maximum(means, sizes / np.where(sized > 0, sized, 1.0))
 
     def row(self, problem: Problem, budget: float, draw: Draw) -> Row | None:
-        """Return the answer for one cell, audited; None where the goal leads or lags by next to nothing.
+        """Return the audited answer for one cell; None where the goal leads or lags by next to nothing.
 
-        Of `problem` only model, people and query count.
+        Only the problem's model, people and query matter.
         """
         weights, counts = self._acting(problem, draw)
         point, goal = problem.query_features, problem.goal

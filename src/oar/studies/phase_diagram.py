@@ -1,7 +1,7 @@
 """The phase diagram: budget × participation → how often the goal is reached, over queries and seeds.
 
-The darker, the oftener; the number says it too, and a line runs around where it is at least every second time. What is
-not there, or failed, is hatched; so is a square of which some cells are still to come, over its colour so far.
+Darker squares have higher rates, which are also printed, and a line surrounds rates of at least one half. Missing and
+failed cells are hatched; so is a square with unfinished cells, over its present colour.
 """
 
 from __future__ import annotations

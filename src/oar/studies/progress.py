@@ -17,35 +17,35 @@ class Pace:
     """The time that cells of each kind took and that the rest will take: known once some of a kind are finished.
 
     Args:
-        left: how many cells of each kind are not finished.
+        left: the number of unfinished cells of each kind.
     """
 
     def __init__(self, left: dict[str, int]) -> None:
         self.left, self._spent, self._done = dict(left), dict[str, float](), dict[str, int]()
 
     def learn(self, kind: str, seconds: float, cells: int = 1) -> None:
-        """Note what some cells took together, in this run or an earlier one."""
+        """Record the time of some cells together, in this run or an earlier one."""
         self._spent[kind] = self._spent.get(kind, 0.0) + seconds
         self._done[kind] = self._done.get(kind, 0) + cells
 
     def finish(self, kind: str, seconds: float, cells: int) -> None:
-        """Note that cells were finished."""
+        """Record finished cells."""
         self.learn(kind, seconds, cells)
         self.left[kind] = max(0, self.left.get(kind, 0) - cells)
 
     @property
     def work(self) -> float:
-        """Seconds of work that are left in cells of known kinds."""
+        """The remaining seconds of work in cells of known kinds."""
         known = (kind for kind, number in self.left.items() if number and self._done.get(kind))
         return sum(self.left[kind] * self._spent[kind] / self._done[kind] for kind in known)
 
     @property
     def unknown(self) -> int:
-        """The number of cells left of kinds of which none is finished."""
+        """The number of remaining cells of kinds without a finished one."""
         return sum(number for kind, number in self.left.items() if number and not self._done.get(kind))
 
     def words(self, workers: int) -> str:
-        """Return how long the rest will take, as far as it is known.
+        """Return the remaining time, as far as it is known.
 
         >>> pace = Pace({"softmax": 4, "mlp": 2})
         >>> pace.words(1)
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def told(shown: bool | None) -> Iterator[Any]:
-    """Yield a function that is told a line; it does nothing where nothing is to be shown.
+    """Yield a function that shows a line; it does nothing if progress is off.
 
     Args:
         shown: True, False, or None for "if stderr is a terminal".

@@ -27,14 +27,14 @@ TEXTS = ("model", "query", "status", "outcome", "solver", "witness", "error", *J
 
 
 def extent(table: pandas.DataFrame) -> str:
-    """Return over how many queries and draws the cells of a table go, in words."""
+    """Return the numbers of queries and draws of a table's cells, in words."""
     queries, draws = table["query"].nunique(), max(1, table["seed"].nunique(dropna=False))
     return f"{queries:,} {'query' if queries == 1 else 'queries'} and {draws:,} {'draw' if draws == 1 else 'draws'}"
 
 
 @dataclass(frozen=True)
 class Study(ShownAsText):
-    """A study as it stands in its file; it may still be under way, here or in another process.
+    """A study in its file; it may still be running, here or in another process.
 
     Attributes:
         path: the file.
@@ -44,15 +44,15 @@ class Study(ShownAsText):
 
     @classmethod
     def open(cls, store: FilePath) -> Study:
-        """Return a study that is kept in a file, without its problem; raise for a file that holds none."""
+        """Return the study in a file, without its problem; raise for a file without a study."""
         with Store(store):
             return cls(Path(store).absolute())
 
     def table(self, timing: bool = False) -> pandas.DataFrame:
         """Return a row for each cell, by model, query, participation, budget and seed.
 
-        `success`, `loss` and all that is said of a plan is the audit's; `gap`, `bound`, `exact` and `passes` are the
-        solver's. Cells that failed have an `error`. With `timing` there are `seconds` too, which no two runs share.
+        `success`, `loss` and all findings about a plan are the audit's; `gap`, `bound`, `exact` and `passes` are the
+        solver's. Failed cells have an `error`. With `timing` there are `seconds` too, which differ between runs.
         """
         import pandas
 
@@ -81,14 +81,14 @@ class Study(ShownAsText):
 
     @property
     def factors(self) -> bool:
-        """Whether budgets are factors on everyone's own, which differ."""
+        """Whether budgets are factors on individual budgets."""
         with Store(self.path) as store:
             return bool(store.meta().get("factors"))
 
     def success_rate(self) -> pandas.DataFrame:
         """Return how often the goal is reached, over queries and seeds, by model, participation and budget.
 
-        `rate` is of the cells that are done; `cells` is how many there are of them.
+        `rate` is the rate among finished cells; `cells` is their number.
         """
         done = self.table()
         done = done[done["status"] == "done"]
@@ -112,7 +112,7 @@ class Study(ShownAsText):
     def to_csv(self, path: Any, timing: bool = False) -> None:
         """Write the table as CSV, numbers to the last bit; the file is whole or not there.
 
-        A text that a spreadsheet would take for a formula begins with an apostrophe.
+        An apostrophe precedes any text that a spreadsheet would take for a formula.
         """
         _check_ending(path, "to_csv", ".parquet")
         text = harmless_csv(self.table(timing), JSON)

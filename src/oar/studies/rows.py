@@ -1,4 +1,4 @@
-"""Rows of a study's table: an answer's numbers as they are, and the rest as JSON."""
+"""Rows of a study's table: an answer's numbers, and the rest as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def row_of(result: Result) -> Row:
-    """Return what is kept of a result; whether it worked is the audit's word, and no solver's."""
+    """Return a result's row; its success is the audit's finding, not the solver's."""
     audit = result.audit
     rate = None if audit.rate is None else {"successes": audit.rate.successes, "refits": audit.rate.refits}
     return {

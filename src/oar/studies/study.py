@@ -1,4 +1,4 @@
-"""`oar.study`: many cells of one problem, checked before the first of them is begun."""
+"""`oar.study`: many cells of one problem, checked before the first one begins."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def study(
     must have the same people, action, solver and meaning of names.
 
     Args:
-        problem: the problem; an axis that is left out has the problem's value.
+        problem: the problem; it gives the value of every axis that is left out.
         budgets: common budgets; factors on everyone's own where those differ. For a custom action they are its reach,
             and it needs a method `scaled`.
         participation: shares of everyone who take part, drawn at random and nested.
@@ -52,11 +52,11 @@ def study(
         models: the models; a list, or a dict by names. A list uses the models' own names.
         seeds: of the draw of the participants, and of models with a seed; by default those of problem and models.
         cells: in place of a grid: a list of dicts of "model", "query" (names), "budget", "participation" and "seed".
-        store: the SQLite file in which the study is kept.
+        store: the SQLite file of the study.
         solver: as in `oar.collective`; its effort is that of `oar.solvers.default_effort`.
         workers: the number of processes, each on one thread. None begins with this one, and adds as many as there are
             cores where that saves time.
-        client: a `dask.distributed.Client` whose workers do it instead.
+        client: a `dask.distributed.Client` with workers to use instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
     check_kind("problem", problem, Problem, "an oar.Problem(…)")

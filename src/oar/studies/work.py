@@ -1,16 +1,16 @@
 """The work of a study: from a cell to its problem, and from cells to answers.
 
-Cells share what they can without sharing a bit of their answers, so that the order in which they are done, and by whom,
-makes no difference:
+Cells share computations but no bit of their answers, so that the order of cells and the choice of processes make no
+difference:
 
 * nearest centroid on plain features: all cells from two passes over the data in each process (`centroids`);
 * softmax regression on few people: the random starts of a cell side by side, by a program that is compiled once for all
   cells in each process (`oar.solvers.descent.lanes`);
-* cells that differ in nothing but a seed that decides nothing are one question, solved once;
+* cells that differ only in a seed without effect are one question, solved once;
 * the audit's refit to unmoved people is done once for each model in each process; so are compiled passes.
 
-A budget's solution is not handed to the next as a start: answers would depend on which budgets there are. Nor do starts
-of several cells share lanes: the last bits of a lane could depend on its place, and so on which cells were left.
+A budget's solution is not a start for the next budget: answers would depend on the other budgets. Nor do starts of
+several cells share lanes: the last bits of a lane could depend on its place, and so on the remaining cells.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ BLOCK = 200  # nearest-centroid cells that are done at once
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """Cells that are done together, by whoever leases them."""
+    """Cells that one process answers together."""
 
     cells: tuple[Cell, ...]
     quick: bool
 
     @property
     def kind(self) -> str:
-        """Cells of the same kind take about as long as each other."""
+        """The kind of the cells; cells of one kind take about the same time."""
         return self.cells[0].model
 
 
 @dataclass(eq=False)
 class Work:
-    """A study's problem with its models and queries by name, ready to answer cells; it can be sent elsewhere."""
+    """A study's problem with its models and queries by name, ready to answer cells; it can be pickled."""
 
     problem: Problem
     models: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Work:
 
     @property
     def people_changed(self) -> bool:
-        """Whether files of people are no longer those that were fingerprinted."""
+        """Whether files of people have changed since their fingerprint."""
         return self.problem.people.stamps() != self.stamps
 
     @property
@@ -90,7 +90,7 @@ class Work:
         return Defaults(budget, share, _no_budgets(self.problem))
 
     def problem_of(self, cell: Cell) -> Problem:
-        """Return the problem that a cell asks about."""
+        """Return a cell's problem."""
         parts = [self._acting(part, cell) for part in _parts(self.problem)]
         model = _seeded(self.models[cell.model], cell.seed)
         if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
@@ -113,21 +113,21 @@ class Work:
         return dataclasses.replace(part, **changes)
 
     def asks_for(self, cell: Cell) -> Cell:
-        """Return the cell without a seed that decides nothing: whoever asks for the same has the same answer."""
+        """Return the cell without a seed that has no effect: equal questions have equal answers."""
         size = self.problem.people.size
         drawn = cell.participation is not None and 0 < members_in_share(size, cell.participation) < size
         seeded = _seeded(self.models[cell.model], cell.seed) is not self.models[cell.model]
         return cell if drawn or seeded else dataclasses.replace(cell, seed=None)
 
     def is_quick(self, cell: Cell) -> bool:
-        """Report whether a cell is answered from class sums alone."""
+        """Report whether class sums alone answer a cell."""
         place = f"quick {cell.model} {cell.query}"
         if place not in self.kept:
             self.kept[place] = has_quick_cells(self.asked(cell), self.solver)
         return self.kept[place] and cell.participation is not None
 
     def asked(self, cell: Cell) -> Problem:
-        """Return the problem with a cell's model and query, and an action of its own: made once."""
+        """Return the cached problem with a cell's model and query, and an action of its own."""
         place = f"asked {cell.model} {cell.query}"
         if place not in self.kept:
             self.kept[place] = dataclasses.replace(
@@ -136,9 +136,9 @@ class Work:
         return self.kept[place]
 
     def units(self, cells: Sequence[Cell]) -> list[WorkUnit]:
-        """Return cells as they are done together: those from class sums first, then others in a random order.
+        """Return the units of cells: those from class sums first, then others in a random order.
 
-        So what is known of the time that cells take is of all sorts of them, whatever budgets have to do with it.
+        The random order makes the first cells, from which the time left is estimated, a sample of all budgets.
         """
         groups: dict[Any, list[Cell]] = {}
         quick: dict[str, int] = {}
@@ -153,13 +153,13 @@ class Work:
         return sorted(shuffled, key=lambda unit: not unit.quick)
 
     def drawing(self, cells: Sequence[Cell]) -> Work:
-        """Return itself, knowing which shares and seeds there are: people are walked over once for all of them."""
+        """Return itself with all shares and seeds, so that one pass over the people serves all of them."""
         quick = [cell for cell in cells if self.is_quick(cell)]
         self.draws = tuple(dict.fromkeys((cell.participation or 0.0, self.seed_of(cell)) for cell in quick))
         return self
 
     def seed_of(self, cell: Cell) -> int:
-        """Return the seed of the draw of those who take part."""
+        """Return the seed of the draw of participants."""
         if cell.seed is not None:
             return cell.seed
         perturb = part_of(self.problem.action, Perturb)
@@ -195,7 +195,7 @@ class Work:
 
 
 def answered(work: Work, unit: WorkUnit, alone: bool = False) -> list[Row]:
-    """Answer a unit on one thread of linear algebra; `alone` where nobody else has seen to that."""
+    """Answer a unit on one thread of linear algebra; with `alone` this call sets the limit itself."""
     with one_thread() if alone else nullcontext(), default_effort(work.effort):
         return work.answers(unit)
 

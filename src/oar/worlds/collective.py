@@ -1,4 +1,4 @@
-"""A collective in a world: who belongs to it, what its query wants, and how people fall short of what was planned."""
+"""A collective in a world: its members, its query, and deviations from its plan."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from oar.worlds.rounds.refusals import allowed, together
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """A collective: some of those who arrive, who act together for a query.
+    """A collective: arrivals who act together for a query.
 
     Args:
         name: under which it is recorded.
         query: an oar.Query: the query subject and the goal.
         action: what each member may do in a round: an oar.Perturb with one budget for all, an oar.Relabel or an
-            oar.Withhold with `most`, or a list of them; with each of its rows where it is there several times. Who
-            takes part is said by `share` and `who`.
+            oar.Withhold with `most`, or a list of them. A member with several rows in a round may use it for each row.
+            `share` and `who` set the participants.
         share: the share of arrivals who are members in round 0: each is one if its own random number is below it, so
             the number of members varies. A person who comes again stays a member as long as adoption does not fall.
-        growth: by how much the share grows a round; adoption share + growth · round must stay in [0, 1].
+        growth: the growth of the share per round; adoption, share + growth · round, must stay in [0, 1].
         defection: the probability that a member does nothing, in each round.
-        noise: the inaccuracy of moves: a normal error is added to each move, whose length is on average (root mean
-            square) this share of the budget; moves are then shortened to the budget again.
-        stale: how many rounds old the model is that the collective acts on.
-        who: the group that members come from, as arrivals name it; `share` is then a share of it. None for everyone.
-        total: how far each member may move over all rounds together; None where rounds do not share a budget. For a
+        noise: the inaccuracy of moves: each move has a normal error, whose length (root mean square) is this share of
+            the budget; moves are then shortened to the budget again.
+        stale: the age, in rounds, of the model on which the collective acts.
+        who: the arrivals' name for the members' group; `share` is then a share of it. None for everyone.
+        total: the largest distance of each member over all rounds; None where rounds do not share a budget. For a
             person with several rows in a round, as after resampling, all rows count together.
     """
 
@@ -97,7 +97,7 @@ class Collective:
 
     @property
     def caps(self) -> Caps:
-        """How much it may do in a round."""
+        """Its limits in a round."""
         moves = part_of(self.action, Perturb) or Perturb(0.0)
         labels = part_of(self.action, Relabel) or Relabel(most=0)
         leaving = part_of(self.action, Withhold) or Withhold(most=0)
@@ -122,7 +122,7 @@ class Collective:
         )
 
     def only_moves(self, policy: str) -> None:
-        """Raise unless moving is all that members may do; `policy` would not use anything else."""
+        """Raise unless members may only move; `policy` uses moves alone."""
         if part_of(self.action, Perturb) is None or isinstance(self.action, tuple):
             raise OptionError(
                 f"policy: {policy} is for an oar.Perturb(…) alone, and would leave other actions of {self.name!r} "
@@ -140,15 +140,15 @@ class Collective:
         return float(min(max(adoption, 0.0), 1.0))
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return who belongs to it: of those who may, whose own lots are below the adoption.
+        """Return its members: the eligible people whose uniform draw is below the adoption.
 
-        A person's lot is its own for ever, so that with growing adoption members stay members.
+        A person's draw is fixed, so that with growing adoption members stay members.
         """
         able = np.flatnonzero(self.may(crowd))
         return drawn_share(self.adoption(number), able, crowd, rng)
 
     def may(self, crowd: Crowd) -> NDArray[np.bool_]:
-        """Return who of the crowd may belong to it, (n,): everybody, or those of its group."""
+        """Return who of the crowd is eligible, (n,): everybody, or the people of its group."""
         if self.who is None:
             return np.ones(crowd.size, dtype=bool)
         return np.array([group == self.who for group in crowd.groups.tolist()], dtype=bool)
@@ -159,7 +159,7 @@ Policy = Callable[["CollectiveView"], Deed]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CollectiveView(View):
-    """The view of a collective's policy: that of every actor, and what planning needs.
+    """The view of a collective's policy: an actor's view, and the facts that planning needs.
 
     Attributes:
         collective: the collective that acts: its query, action and adoption.
@@ -193,7 +193,7 @@ class CollectiveActor:
         self.stale = collective.stale
 
     def act(self, view: View) -> Deed:
-        """Return what members do: what the policy says, but for defectors and noise."""
+        """Return the members' deed: the policy's, with defection and noise."""
         rng = view.rng.spawn(1)[0]  # whatever the policy draws, or does to its own, the same people fall short
         shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
         asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
@@ -219,12 +219,12 @@ class CollectiveActor:
 
 
 def within(moves: Array, caps: Caps, view: View) -> Array:
-    """Return moves (m, d) shortened to what each may still do: the round's budget, and what is left of the total."""
+    """Return moves (m, d) shortened to the round's budget and to the rest of the total."""
     return Norm.of(caps.norm).project(moves, room_of(caps, view))
 
 
 def room_of(caps: Caps, view: View) -> Array:
-    """Return how far each (m,) may still move in this round; who is there several times shares what is left."""
+    """Return how far each (m,) may still move in this round; several rows of a person share the rest of its total."""
     room = np.full(view.mine.size, caps.budget)
     if caps.total is None:
         return room

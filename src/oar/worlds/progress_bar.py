@@ -1,4 +1,4 @@
-"""A bar that says how many rounds are done: on stderr, on a terminal gone when it is done, and elsewhere in lines."""
+"""A progress bar of rounds on stderr: on a terminal it disappears at the end, elsewhere it is printed in lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oar.progress import is_shown
 
 @contextmanager
 def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[[int], None]]:
-    """Yield what to call with the number of every round that is done."""
+    """Yield a function to call with the number of every finished round."""
     if not is_shown(shown) or done >= rounds:
         yield lambda number: None
         return

@@ -1,11 +1,11 @@
 """The protocol between the parts of a world: the people of a round, an actor's view, and its deed.
 
-A round goes: people arrive; every actor looks (`View`) and answers (`Deed`) for the people that are its own; the
-world checks each deed against the actor's own limits and refuses what exceeds them; those who moved are labelled by
-the world's label policy; the operator retrains; the world writes down what happened.
+In a round people arrive; every actor observes (`View`) and acts (`Deed`) for its own people; the world checks each deed
+against the actor's limits and refuses what exceeds them; the label policy labels the people who moved; the operator
+retrains; the world records the round.
 
-Where outcomes depend on decisions (`DecisionArrivals`) the deployed model decides about those who arrived before actors
-look, and what they see is what is on record then. Actors with `before_decision` act first, and the decision sees them.
+If outcomes depend on decisions (`DecisionArrivals`), the deployed model decides before actors observe, and actors see
+the resulting records. Actors with `before_decision` act before the decision, which sees their moves.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Crowd:
     """The people of one round.
 
     Attributes:
-        features: (n, d), as these people are before anybody acts.
+        features: (n, d), before anybody acts.
         codes: (n,), their classes, as positions in `classes`.
         classes: the labels, in the order of their codes; the same in every round.
-        groups: (n,), the group that each belongs to, for reports alone: the operator does not see it.
-        persons: (n,), who they are: the same number is the same person, in whatever round.
-        weights: (n,) or None, as the operator weighs them.
-        names: of the features, or None.
+        groups: (n,), each person's group, for reports alone: the operator does not see it.
+        persons: (n,), the persons' numbers: the same number is the same person in every round.
+        weights: (n,) training weights, or None.
+        names: the names of the features, or None.
     """
 
     features: Array
@@ -49,20 +49,20 @@ class Crowd:
 
     @property
     def size(self) -> int:
-        """How many people there are."""
+        """The number of people."""
         return len(self.features)
 
     @property
     def row_weights(self) -> Array:
-        """Everyone's weight (n,); all weigh 1 where none are given."""
+        """Everyone's weight (n,); 1 if none are given."""
         return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
 
 class Arrivals(Protocol):
     """The protocol of arrivals. The same round, seed and size give the same people.
 
-    Those with an attribute `group_names` other than None say which groups there are, in whatever round; a collective
-    whose members are to come from another one is then refused.
+    Arrivals may have an attribute `group_names` with the groups of all rounds; a collective with members of any other
+    group is then refused.
     """
 
     classes: tuple[Any, ...]
@@ -74,37 +74,37 @@ class Arrivals(Protocol):
     def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
         """Return the true classes (m,) of people of the crowd (`rows`), had they these features (m, d) in that round.
 
-        It is what the label policy "oracle" asks; arrivals that know no such thing raise an OptionError.
+        The label policy "oracle" needs it; arrivals without true classes raise an OptionError.
         """
         ...
 
 
 class DecisionArrivals(Arrivals, Protocol):
-    """Arrivals of whom it depends on the deployed model's decisions what is on record."""
+    """Arrivals whose records depend on the deployed model's decisions."""
 
     def decided(self, crowd: Crowd, predicted: Rows, number: int, rng: np.random.Generator) -> Crowd:
-        """Return what is on record once the deployed model has decided: other codes, perhaps other groups.
+        """Return the records after the deployed model's decisions: other codes, perhaps other groups.
 
-        `crowd` are those who arrived, as `draw` returned them, and `predicted` (n,) are the classes that the model
-        predicted for each, by the features with which they came before it. `rng` is the same whatever the model, so
-        that whoever decides, people meet the same chances; draw from it alike, whatever is predicted. It is asked of
-        every model that is deployed, in the shadow world too, and must not remember.
+        `crowd` are the arrivals, as `draw` returned them, and `predicted` (n,) are their predicted classes, by the
+        features that the model saw. `rng` is the same for every model, so that chance affects people alike under each;
+        make the same draws for all predictions. The method is called for every deployed model, in the shadow world too,
+        and must not keep state.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The state of the operator: what is deployed.
+    """The state of the operator, with the deployed model.
 
     Attributes:
         parameters: θ in the model's own form, as `model.predict(parameters, features)` takes it.
         flat: θ as one vector, for distances between models.
         retrained: whether this round changed it.
         kept: which of the round's people were used in training, (n,) bool; None means all.
-        memory: whatever the operator itself keeps from round to round.
-        learned_from: where it was trained on an answer of `Respond` rather than on what was handed in, that answer:
-            the round is then recorded as people answered there.
+        memory: the operator's own data from round to round.
+        learned_from: the response (`Respond`) on which it was trained instead of the contributions; the round is then
+            recorded with that response.
     """
 
     parameters: Any
@@ -124,20 +124,20 @@ class Respond(Protocol):
 
 
 class Operator(Protocol):
-    """The protocol of operators: the model, how it is updated, and how the operator defends itself."""
+    """The protocol of operators: the model, its updates, and the operator's defence."""
 
     name: str
     model: Any
     """What is deployed: answers predict, probabilities and goal_loss for `State.parameters`."""
 
     def begin(self, history: Population) -> State:
-        """Return what is deployed before the first round: fitted to what was there."""
+        """Return the state before the first round, fitted to the history."""
         ...
 
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
-        """Return what is deployed after round `number`, whose people handed in `batch`."""
+        """Return the state after round `number`, whose people contributed `batch`."""
         ...
 
 
@@ -147,15 +147,15 @@ class View:
 
     Attributes:
         number: the round, 0, 1, ….
-        crowd: everyone who arrived, as they are before anybody acts; where outcomes depend on decisions, with what is
-            on record now that the deployed model has decided (not so for who acts before the decision).
+        crowd: all arrivals, before anybody acts; if outcomes depend on decisions, with the records after the deployed
+            model's decision (before it, for actors who act before the decision).
         mine: (m,), positions in the crowd of the people for whom this actor may act.
-        operator: the operator: its model, and (for planning) its way of retraining.
-        deployed: the model that is deployed now, as of the last round.
+        operator: the operator: its model, and (for planning) its retraining.
+        deployed: the presently deployed state, of the last round.
         past: the contributed data of earlier rounds, oldest first, history before round 0 included.
-        rng: this actor's own random numbers: the same in the same round, however often it is asked.
-        spent: (m,), how far each of them has moved in earlier rounds, as this actor's own; None means not at all.
-        spent_by: the same of any persons, by number, also of those who are not there now; None means not at all.
+        rng: this actor's own random numbers: the same in every call of a round.
+        spent: (m,), how far each of them has moved for this actor in earlier rounds; None means not at all.
+        spent_by: the same for any persons, by number, present or not; None means not at all.
     """
 
     number: int
@@ -177,9 +177,9 @@ class Deed:
         moves: (m, d) changes of features; None where nobody moves.
         codes: (m,) contributed classes; None where labels are left to the label policy.
         leaves: (m,) bool, the members who withhold their data; None where nobody does.
-        added: features (a, d) and codes (a,) of points that are added beside the people; None where none are.
-        advice: individual recourse that was given: (m, d) features after the advice and (m,) the promised class, −1 for
-            people without advice; its validity is recorded from round to round. None for none.
+        added: features (a, d) and codes (a,) of added points; None where none are.
+        advice: individual recourse: (m, d) features after the advice and (m,) the promised class, −1 for people without
+            advice; its validity is recorded from round to round. None for none.
         note: further records, by name, as numbers or words.
     """
 
@@ -191,16 +191,16 @@ class Deed:
     note: dict[str, Any] = field(default_factory=dict)
 
     def contribution(self) -> Contribution:
-        """Return what its people hand in: moves, codes for targets, and of weights 0 for who leaves, 1 for others."""
+        """Return its people's contribution: moves, codes as targets, and weights, 0 for leavers and 1 for others."""
         weights: Any = None if self.leaves is None else np.where(self.leaves, 0.0, 1.0)
         return Contribution(self.moves, self.codes, weights)  # type: ignore[arg-type]
 
     def acts(self, codes: Rows) -> NDArray[np.bool_]:
-        """Return who (m,) hands in something else than before, or nothing; `codes` (m,) are classes before."""
+        """Return who (m,) changes or withholds its data; `codes` (m,) are classes before."""
         return self.contribution().acts(_before(codes))
 
     def if_only(self, acting: NDArray[np.bool_], codes: Rows) -> Deed:
-        """Return the same if only these (m,) act; `codes` (m,) are classes before. Points are added as they were."""
+        """Return the same if only these (m,) act; `codes` (m,) are classes before. Added points stay."""
         moves, targets, weights = self.contribution().if_only(acting, _before(codes)).parts
         return replace(self, moves=moves, codes=targets, leaves=None if weights is None else weights == 0)
 
@@ -223,9 +223,9 @@ class Caps:
     """The limits of an actor in a round; the world checks every deed against them.
 
     Attributes:
-        budget: how far each may move. norm: by which norm.
-        labels: how many labels may be changed. leavers: how many may leave. added: how many points may be added.
-        total: how far each may move over all rounds together; None where rounds do not share a budget.
+        budget: the longest move of each. norm: its norm.
+        labels, leavers, added: the largest numbers of changed labels, of leavers, and of added points.
+        total: the longest move of each over all rounds together; None where rounds do not share a budget.
     """
 
     budget: float = 0.0
@@ -239,31 +239,31 @@ class Caps:
 class Actor(Protocol):
     """Somebody who acts in a world: individuals, a collective, labellers, curators, poisoners.
 
-    One with an attribute `before_decision` that is true acts before the deployed model decides (`DecisionArrivals`),
-    which then sees its people where they have moved to. It hands in no labels: there are none on record yet.
+    An actor with a true attribute `before_decision` acts before the deployed model decides (`DecisionArrivals`), which
+    then sees its people's moved features. It contributes no labels, because none are on record yet.
 
-    One with a method `in_world(setting)` is asked by every simulation who acts for it there: `setting` has the world's
-    "arrivals" and "labels", and how many "rounds" there are.
+    An actor with a method `in_world(setting)` returns its actor for each simulation: `setting` has the world's
+    "arrivals" and "labels", and the number of "rounds".
     """
 
     @property
     def name(self) -> str:
-        """The name under which messages and records know it."""
+        """The actor's name in messages and records."""
         ...
 
     @property
     def caps(self) -> Caps:
-        """How far its members may go."""
+        """The limits of its members."""
         ...
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return positions of those in the crowd for whom it acts in this round.
+        """Return the positions of its people in the crowd of this round.
 
-        `rng` is this actor's own, and the same in every round: with lots that are a person's own (`uniform_draws`)
-        whoever comes again is drawn again.
+        `rng` is this actor's own, and the same in every round: with fixed draws for each person (`uniform_draws`) a
+        person who returns is selected again.
         """
         ...
 
     def act(self, view: View) -> Deed:
-        """Return what they do."""
+        """Return its people's deed."""
         ...

@@ -32,15 +32,15 @@ def simulate(
 ) -> Simulation:
     """Return an iterator over the rounds of a world; a round runs when it is requested.
 
-    Only the people of round 0, and a random history, are drawn at once, so that they can be checked.
+    Only the people of round 0, and a random history, are drawn immediately, for checks.
 
     Args:
         world: a `World`.
-        policy: what collectives do: one of `oar.worlds`' policies, any function of a `CollectiveView` to a `Deed`, or
-            a mapping from collectives' names to these. None where the world has no collective.
-        rounds: how many rounds, at least 1.
-        seed: of all random draws. The same seed gives the same bits. Every actor has a random stream of its own, so
-            another actor, or another policy, meets the same people.
+        policy: the collectives' policy: one of `oar.worlds`' policies, any function of a `CollectiveView` to a `Deed`,
+            or a mapping from collectives' names to these. None where the world has no collective.
+        rounds: the number of rounds, at least 1.
+        seed: the seed of all random draws. The same seed gives the same bits. Every actor has a random stream of its
+            own, so another actor, or another policy, meets the same people.
         critical_masses: whether to search for every acting collective's critical mass in every round, which takes some
             log₂(members) more refits.
 
@@ -67,7 +67,7 @@ def simulate(
 
 
 class Simulation:
-    """An iterator over a world's rounds; `table()` runs what is left of them, and returns them all as a table."""
+    """An iterator over a world's rounds; `table()` runs the remaining rounds, and returns all of them as a table."""
 
     def __init__(
         self, world: World, policies: Mapping[str, Any], rounds: int, seed: int, critical_masses: bool
@@ -119,26 +119,26 @@ class Simulation:
             raise
 
     def table(self, progress: bool | None = None) -> Any:
-        """Run the rounds that are left, and return one row a round and collective as a DataFrame.
+        """Run the remaining rounds, and return one row for each round and collective as a DataFrame.
 
         Args:
-            progress: whether to show how far it has come, on stderr; None means "on a terminal".
+            progress: whether to show progress on stderr; None means "on a terminal".
         """
         self._finish(progress)
         return self._tables.main()
 
     def by_group(self, progress: bool | None = None) -> Any:
-        """Run the rounds that are left, and return one row a round and group of the holdout."""
+        """Run the remaining rounds, and return one row for each round and group of the holdout."""
         self._finish(progress)
         return self._tables.by_group()
 
     def by_actor(self, progress: bool | None = None) -> Any:
-        """Run the rounds that are left, and return one row a round and actor."""
+        """Run the remaining rounds, and return one row for each round and actor."""
         self._finish(progress)
         return self._tables.by_actor()
 
     def by_advice(self, progress: bool | None = None) -> Any:
-        """Run the rounds that are left, and return one row a round and earlier round in which advice was given."""
+        """Run the remaining rounds, and return one row for each round and earlier round with advice."""
         self._finish(progress)
         return self._tables.by_advice()
 
@@ -156,7 +156,7 @@ class Simulation:
         return sealed(self.register.of_crowd(crowd))
 
     def lots(self, actor: Any) -> np.random.Generator:
-        """Return the random numbers by which an actor's members are drawn: the same in every round."""
+        """Return the random numbers that draw an actor's members: the same in every round."""
         return stream(self.seed, "members", actor.name)
 
     def _drawn(self, name: str, number: int) -> Crowd:

@@ -1,4 +1,4 @@
-"""A world: who arrives, who operates the model, who acts, and what becomes of the labels of those who move."""
+"""A world: arrivals, an operator, actors, and a label policy."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class World:
         operator: the operator: an `Operator`, or another one of `oar.worlds`.
         collective: a `Collective`, or a list of them; None where nobody acts together.
         others: other actors, in the order in which they act.
-        labels: the label policy for those who move: "keep", "oracle" or "relabel". There is no default.
+        labels: the label policy for people who move: "keep", "oracle" or "relabel". There is no default.
         history: the people on whom the model is fitted before round 0, as an oar.Population or (features, labels); None
             for people drawn like those of round 0.
         holdout: the people on whom accuracy and collateral are measured: the same people in every round, as an
-            oar.Population, a pair (features, labels) or a `Crowd` with groups; None for people drawn afresh as those of
-            the round are, before anybody moves.
+            oar.Population, a pair (features, labels) or a `Crowd` with groups; None for people drawn afresh like those
+            of the round, before anybody moves.
         query: an oar.Query whose outcome is recorded where there is no collective.
 
-    A person who would be a member of several actors is a member of the first alone: collectives come before other
-    actors, each in their order, and actors before a decision come first (`oar.worlds.protocol.DecisionArrivals`).
+    A person claimed by several actors is a member of the first alone: collectives come before other actors, each in
+    their order, and actors before a decision come first (`oar.worlds.protocol.DecisionArrivals`).
     """
 
     arrivals: Any

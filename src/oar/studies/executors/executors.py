@@ -1,13 +1,13 @@
 """Executors of a study: this process, other processes on this machine, or a Dask cluster.
 
-Whoever it is only answers; leases and answers are written by the process that called `oar.study`. So a store needs to
-be seen by nobody else, and what is lost with a process is what was under way.
+Executors only answer; the process that called `oar.study` writes leases and answers. Nobody else needs to see the
+store, and a lost process loses only its work in progress.
 
-Other processes rather than threads, because solvers are mostly Python: ten softmax cells on Iris took 10.0 s one after
+They are processes and not threads, because solvers are mostly Python: ten softmax cells on Iris took 10.0 s one after
 another, 10.0 s on two threads and 8.1 s in two processes, on two cores of which one had other work too. They are
-started afresh and not forked, because JAX's threads do not survive a fork; and by a pipe rather than
-`multiprocessing`, so that scripts need no `if __name__ == "__main__"`, and nothing goes on when this process is killed.
-joblib's processes would do too, but end when their memory grows by 300 MB, as it does when JAX compiles.
+started and not forked, because JAX's threads do not survive a fork; and by a pipe rather than
+`multiprocessing`, so that scripts need no `if __name__ == "__main__"`, and all of them end when this process is killed.
+joblib's processes end when their memory grows by 300 MB, as it does when JAX compiles.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Executor(Protocol):
         ...
 
     def stop(self) -> None:
-        """Drop what is under way, and go."""
+        """Drop unfinished work, and end."""
         ...
 
 
@@ -95,7 +95,7 @@ class ProcessExecutor:
         self._threads = ThreadPoolExecutor(number)
 
     def start(self, unit: WorkUnit) -> Future[list[Row]]:
-        """Hand it to whoever is free."""
+        """Hand a unit to a free process."""
         return self._threads.submit(self._asked, unit)
 
     def _asked(self, unit: WorkUnit) -> list[Row]:
@@ -164,8 +164,8 @@ def _searched() -> list[str]:
 class DaskExecutor:
     """The workers of a Dask cluster. The problem is sent to each of them once.
 
-    It is sent as bytes, and made of them there. Dask itself would make arrays that lie anywhere in what was received,
-    and NumPy adds up an array that is not aligned in another order: last bits would differ from those of other hands.
+    It is sent as bytes and unpickled there. Dask itself would make unaligned arrays, which NumPy adds up in another
+    order: last bits would differ from those of other executors.
     """
 
     def __init__(self, work: Work, client: Any) -> None:
@@ -185,7 +185,7 @@ class DaskExecutor:
         return self._client.scatter(self._content, broadcast=True, hash=False)
 
     def start(self, unit: WorkUnit) -> Future[list[Row]]:
-        """Hand it to the scheduler; where a worker dies, another takes over."""
+        """Hand a unit to the scheduler; if a worker dies, another takes over."""
         local: Future[list[Row]] = Future()
         self._submit(unit, local, RETRIES)
         return local
@@ -235,7 +235,7 @@ class DaskExecutor:
                 self._work = self._scattered()
 
     def stop(self) -> None:
-        """Drop what is under way; the cluster stays, because it is not ours."""
+        """Drop unfinished work; the cluster stays, because it is not ours."""
         if self._client.status == "running":
             self._client.cancel([*self._under_way, self._work])
             with suppress(Exception):  # a worker that is just going takes along what it held
@@ -262,12 +262,12 @@ def _forget(name: str) -> None:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_executor(workers: Any, client: Any) -> None:
-    """Raise for a number of processes that cannot be, and for both kinds of executors at once."""
+    """Raise for an impossible number of processes, and for both kinds of executors at once."""
     if workers is not None and (not is_whole(workers) or workers < 1):
         raise DataError(f"workers: must be a whole number of processes ≥ 1, or None, got {workers!r}.")
     if client is None:

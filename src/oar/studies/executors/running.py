@@ -1,4 +1,4 @@
-"""Run what is left of a study: lease, hand out, write down, until every cell is finished."""
+"""Run the rest of a study: lease, hand out and record cells until every cell is finished."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Run:
         return pace
 
     def until_done(self) -> None:
-        """Do what nobody else does, wait for what others do, and take over from those who die."""
+        """Answer free cells, wait for cells of other processes, and take over from dead ones."""
         while True:
             check_interrupted()
             self.store.release_dead()
@@ -125,7 +125,7 @@ class Run:
 def run(
     store: Store, work: Work, cells: Sequence[Cell], workers: int | None, client: Any, tell: Callable[[str], None]
 ) -> None:
-    """Run what is left; whatever ends it, what is finished is kept, and what is not is given back."""
+    """Run the rest; however it ends, finished cells are kept, and unfinished ones are released."""
     executor: Executor
     if client is not None:
         executor = DaskExecutor(work, client)

@@ -1,6 +1,6 @@
-"""A process that answers units for another one: the work comes in by a pipe, and answers go out by one.
+"""A process that answers units for another one: work and answers pass through pipes.
 
-It lives no longer than the process that started it: when that is gone, however it went, the pipe ends, and so does it.
+It ends with the process that started it, because the pipe then ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def send(pipe: IO[bytes], content: bytes) -> None:
 
 
 def receive(pipe: IO[bytes]) -> bytes | None:
-    """Read what was sent; None where the other end is gone."""
+    """Read a message; None where the other end is gone."""
     head = pipe.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

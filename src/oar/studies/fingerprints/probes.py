@@ -1,10 +1,10 @@
-"""Probes of models made of a user's own code: their answers tell what the code alone does not.
+"""Probes of models made of a user's own code: their answers show what the code alone does not.
 
-A training function may read a file, an environment variable or a clock; then the same code gives other answers. So a
-study also keeps what such a model says: a black box is trained on a few of the study's own people, always with the same
-seed, and asked about them; of a model with a risk, the risk, its gradient and the query's loss are computed at two sets
-of parameters, and its own training or closed form, where it has one, is run on these few people. That is done twice,
-unless the owner says that training is not random: where both differ, nobody can know the model by what it answers.
+A training function may read a file, an environment variable or a clock; then the same code gives other answers. A study
+therefore also stores such a model's answers: a black box is trained on a few of the study's own people, always with the
+same seed, and queried about them; for a model with a risk, the risk, its gradient and the query's loss are computed at
+two sets of parameters, and its own training or closed form, if any, runs on these few people. This happens twice,
+unless training is declared not to be random: if the answers differ, they cannot identify the model.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Probe = dict[str, Any]
 
 
 def probed(model: Any, problem: Problem) -> Probe:
-    """Return what a model answers, as numbers; `RANDOM` where it answers the same question in two ways."""
+    """Return a model's answers, as numbers; `RANDOM` where two answers to the same question differ."""
     first = _answers(model, problem)
     owner_says = isinstance(model, BlackBox) and model.randomised is False
     return first if owner_says or agree(first, _answers(model, problem)) else _said_random(model)
 
 
 def same(then: Any, now: Probe, model: Any, problem: Problem) -> tuple[bool, Probe]:
-    """Report whether a model answers as it did, and what is to be kept: by chance two answers of a random one agree."""
+    """Report whether a model's answers are unchanged, and what to store: random answers may agree by chance."""
     if then is None or then == RANDOM or now == RANDOM:
         return True, now
     if agree(then, now):
@@ -53,7 +53,7 @@ def same(then: Any, now: Probe, model: Any, problem: Problem) -> tuple[bool, Pro
 
 
 def agree(one: Any, other: Any) -> bool:
-    """Report whether two answers are the same, but for the order in which numbers were added up."""
+    """Report whether two answers are the same up to the order of summation."""
     if not isinstance(one, dict) or not isinstance(other, dict) or one.keys() != other.keys():
         return False
     try:

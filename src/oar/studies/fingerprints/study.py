@@ -1,8 +1,8 @@
 """The fingerprint of a study: everything that its answers depend on besides the cells themselves.
 
-It is kept part by part, so that a refusal can say which part differs. Models and queries are kept by name: a study may
-be given more of them later, and more budgets, shares and seeds, but no other thing under a name that it knows.
-People are read chunk by chunk, so that they need not be in memory; where they are in parts, these are among it.
+It is stored part by part, so that a refusal can name the part that differs. Models and queries are stored by name: a
+later call may add more of them, and more budgets, shares and seeds, but may not change the meaning of a name. People
+are read chunk by chunk, so that they need not be in memory; their division into parts belongs to the fingerprint.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def fingerprint(
     queries: Mapping[str, Problem],
     effort: EffortLevel = EFFORTS["normal"],
 ) -> dict[str, Any]:
-    """Return a digest of each part, and a few words on each for who is refused.
+    """Return a digest of each part, and a short description of each for messages.
 
     Args:
-        problem: the study's.
-        own: its own budget and share, which are the cells' business.
-        solver: of all cells.
-        models: by name.
-        queries: a problem for each, by name.
-        effort: what solvers make where `solver` leaves it open; normal effort is not among what is known.
+        problem: the study's problem.
+        own: the problem's own budget and share, which belong to cells.
+        solver: the solver of all cells.
+        models: the models by name.
+        queries: a problem for each query, by name.
+        effort: the solvers' effort if `solver` leaves it open; normal effort is not stored.
     """
     usual = effort == EFFORTS["normal"]
     solving = _solving(solver) if usual else (_solving(solver), effort)
@@ -64,7 +64,7 @@ def fingerprint(
 def check_same(
     known: dict[str, Any], now: dict[str, Any], store: Any, models: Mapping[str, Any], problem: Problem
 ) -> dict[str, Any]:
-    """Return what is known with what is new; raise where a part is not what it was, or where nobody can say."""
+    """Return the stored parts with the new ones; raise where a part has changed, or cannot be compared."""
     if known.get("kind") != KIND:
         what = "goals by their first six digits" if known.get("kind") == 2 else "functions by their names alone"
         raise StorageError(
@@ -99,7 +99,7 @@ def check_same(
 
 
 def is_same(known: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Report whether every part is what it was, as far as it is known."""
+    """Report whether every stored part is unchanged."""
     return known.get("kind") == KIND and not _differences(known, now)
 
 

@@ -1,8 +1,7 @@
-"""The store: one SQLite file in WAL mode, which is whole after every kill, and which several processes may share.
+"""The store: one SQLite file in WAL mode, which is intact after every kill, and which several processes may share.
 
-`cells` has a row for each cell from the start: pending, running (with who leases it), done or failed. A cell is written
-once, in one transaction, by whoever holds its lease. `meta` says which problem it is, and in which format.
-Nothing is pickled.
+`cells` has a row for each cell from the start: pending, running (with its lease), done or failed. The process with its
+lease writes a cell once, in one transaction. `meta` identifies the problem and the format. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class Store:
             self._connection.execute("COMMIT")
 
     def meta(self) -> dict[str, Any]:
-        """Return what is known of the problem, by name; nothing where the file is new."""
+        """Return the stored parts of the problem, by name; nothing for a new file."""
         with self._told():
             if not self._one("SELECT count(*) FROM sqlite_master WHERE name = 'meta'")[0]:
                 return {}
@@ -164,9 +163,9 @@ class Store:
 
     @contextmanager
     def founding(self) -> Iterator[dict[str, Any]]:
-        """Yield what is known of the problem, to be checked and added to; then keep it, unless the block raises.
+        """Yield the stored parts of the problem, to be checked and extended; then store them, unless the block raises.
 
-        Nobody else can come between: of two processes that begin a study at once, the second finds what the first kept.
+        The block is exclusive: if two processes begin a study at once, the second finds what the first stored.
         """
         with self._writing() as connection:
             if not self._one("SELECT count(*) FROM sqlite_master")[0]:
@@ -183,17 +182,17 @@ class Store:
 
     @property
     def begun(self) -> bool:
-        """Whether any cell is finished or under way."""
+        """Whether any cell is finished or running."""
         with self._told():
             return bool(self._one("SELECT count(*) FROM cells WHERE status != 'pending'")[0])
 
     def forget(self) -> None:
-        """Drop all cells, and what is known of their problem; within `founding`."""
+        """Drop all cells, and the stored parts of their problem; within `founding`."""
         self._connection.execute("DELETE FROM cells")
         self._connection.execute("DELETE FROM meta")
 
     def add(self, cells: Iterable[Cell]) -> None:
-        """Add cells that are not there yet, as pending."""
+        """Add new cells as pending."""
         rows = [(cell.key, *(getattr(cell, name) for name in AXES)) for cell in cells]
         with self._writing() as connection:
             connection.executemany(
@@ -201,7 +200,7 @@ class Store:
             )
 
     def take(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Claim those of these cells that are pending, and return them."""
+        """Claim the pending ones among these cells, and return them."""
         with self._writing() as connection:
             return [
                 cell
@@ -216,7 +215,7 @@ class Store:
     def finish(self, cells: Sequence[Cell], answers: Sequence[Row], seconds: float) -> None:
         """Write answers of cells that this process leases, all or none; {"error": text} where there was no answer.
 
-        What somebody else has claimed since, as while this machine slept, is left to them.
+        Cells that another process has claimed since, for example while this machine slept, are left to it.
         """
         with self._writing() as connection:
             for cell, answer in zip(cells, answers, strict=True):
@@ -231,7 +230,7 @@ class Store:
                 )
 
     def release(self) -> None:
-        """Give back what this process leases and has not finished."""
+        """Release the unfinished cells of this process."""
         with self._writing() as connection:
             connection.execute(
                 "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
@@ -240,7 +239,7 @@ class Store:
             )
 
     def release_dead(self) -> int:
-        """Give back what dead processes claimed; return how many cells that were."""
+        """Release the cells of dead processes; return their number."""
         with self._told():
             leases = self._connection.execute(
                 "SELECT claim, max(heartbeat) FROM cells WHERE status = 'running' GROUP BY claim"
@@ -259,7 +258,7 @@ class Store:
         return freed
 
     def beat(self) -> None:
-        """Say that this process still lives."""
+        """Record that this process is alive."""
         with self._writing() as connection:
             connection.execute(
                 "UPDATE cells SET heartbeat = ? WHERE status = 'running' AND claim = ?", (time.time(), self.lease)
@@ -267,7 +266,7 @@ class Store:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Say so now and then, from a thread and a connection of its own, for as long as the block takes."""
+        """Record this at intervals, from a thread and a connection of its own, during the block."""
         ended = threading.Event()
 
         def keep_on() -> None:
@@ -288,19 +287,19 @@ class Store:
             thread.join()
 
     def states(self) -> dict[str, str]:
-        """Return how every cell stands, by its key."""
+        """Return the state of every cell, by its key."""
         with self._told():
             return dict(self._connection.execute("SELECT key, status FROM cells"))
 
     def times(self) -> list[tuple[str, str, float]]:
-        """Return the key, the model and the seconds of every cell that is finished."""
+        """Return the key, the model and the seconds of every finished cell."""
         with self._told():
             return self._connection.execute(
                 "SELECT key, model, seconds FROM cells WHERE status IN ('done', 'failed') AND seconds IS NOT NULL"
             ).fetchall()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return everything that is known of every cell."""
+        """Return the full row of every cell."""
         names = [*AXES, "status", *_COLUMNS, "error", "seconds"]
         with self._told():
             found = self._connection.execute(f"SELECT {', '.join(names)} FROM cells").fetchall()

@@ -1,8 +1,8 @@
 """Leases: which process works on a cell, and whether it is still alive.
 
-A lease names a process: its machine, its number, and when it was born, because numbers are used again. On the same
-machine that settles it at once, also after a `kill -9`. Of a process on another machine, or in another container,
-nothing is known but its heartbeat, and it is given up after `LEASE` seconds without one.
+A lease names a process: its machine, its number, and its start, because numbers are used again. On the same machine
+this is decisive, also after a `kill -9`. For a process on another machine, or in another container, only the heartbeat
+is known, and the lease ends after `LEASE` seconds without one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def own_lease() -> str:
 
 
 def lives(lease: str, heartbeat: float | None, store: Path | None = None) -> bool:
-    """Report whether whoever holds a lease may still be working on it.
+    """Report whether the holder of a lease may still be working on it.
 
-    A process that can be seen not to have the store open does not, whatever is written there: nobody waits for it.
+    A process that visibly does not have the store open is not, whatever is written there: nobody waits for it.
     """
     try:
         told = json.loads(lease)

@@ -1,7 +1,7 @@
-"""Validation of a study's file before anything in it is believed: against damage, and against tampering.
+"""Validation of a study's file before its use: against damage, and against tampering.
 
-A database can hold programs: views, triggers, computed columns and conditions that never come to an end. So tables must
-be the very ones that a study makes, and nothing else may be there, before any of them is read.
+A database can contain programs: views, triggers, computed columns and endless conditions. Before any table is read, the
+file must contain exactly the tables that a study makes, and nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ assert set(TEXTS) - {"status"} <= set(_TYPES)
 
 
 def check_place(path: Path, create: bool) -> None:
-    """Raise unless a path is that of a plain file, or of one that can be made; pipes and devices would never end."""
+    """Raise unless a path is that of a plain file, or of one that can be created; pipes and devices never end."""
     kind = _kind_of(path)
     if kind == "folder":
         raise StorageError(f"store: must be a file, got the folder {path}; name a file in it.")
@@ -81,7 +81,7 @@ def _kind_of(path: Path) -> str | None:
 
 @contextmanager
 def in_time(connection: sqlite3.Connection) -> Iterator[None]:
-    """Give up on a file that would take very long to look through, as only one that was made so does."""
+    """Stop reading a file that takes very long, which only a malicious one does."""
     until = time.monotonic() + MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > until, BETWEEN)
     try:
@@ -95,7 +95,7 @@ def in_time(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def check_layout(connection: sqlite3.Connection, tables: Mapping[str, str]) -> None:
-    """Raise unless there are these tables, made by these very words, and nothing else but their own indices."""
+    """Raise unless there are exactly these tables, by exactly these statements, and only their own indices."""
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     own: set[Any] = {("table", name, text) for name, text in tables.items()}
     own |= {("index", f"sqlite_autoindex_{name}_1", None) for name in tables}
@@ -113,7 +113,7 @@ def check_cells(connection: sqlite3.Connection) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Return what is known of the problem, by name; raise for what no study writes."""
+    """Return the stored parts of the problem, by name; raise for anything that no study writes."""
     found: dict[str, Any] = {}
     for name, value in connection.execute("SELECT name, value FROM meta"):
         try:

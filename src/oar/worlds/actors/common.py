@@ -114,7 +114,7 @@ def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:
 
 
 def fitting(query: Array, view: View) -> Array:
-    """Return the query; raise where it has not as many features as people have."""
+    """Return the query; raise where its number of features differs from the people's."""
     dimensions = view.crowd.features.shape[1]
     if query.size != dimensions:
         raise DataError(f"query: must have the {dimensions} features that people have, got {query.size} numbers.")
@@ -122,7 +122,7 @@ def fitting(query: Array, view: View) -> Array:
 
 
 def handed_in_before(view: View) -> Data:
-    """Return everything that was handed in before this round."""
+    """Return all contributions of earlier rounds."""
     width = view.crowd.features.shape[1]
     found = Data(np.zeros((0, width)), np.zeros(0, dtype=np.intp), np.zeros(0))
     for people in view.past:
@@ -132,7 +132,7 @@ def handed_in_before(view: View) -> Data:
 
 
 def handed_in_now(view: View, deed: Deed) -> Data:
-    """Return what this round's people would hand in, if this actor did that, nobody else anything."""
+    """Return the contributions of this round's people if this actor did that and nobody else acted."""
     return handed_in(view.crowd, [(view.mine, deed)])[0]
 
 
@@ -146,7 +146,7 @@ class Foresight:
     seed: int
 
     def after(self, deed: Deed) -> tuple[State, float]:
-        """Return what would be deployed, and the goal loss at the query there."""
+        """Return the state after retraining, and its goal loss at the query."""
         view = self.view
         now = handed_in_now(view, deed)
         batch = population(now, view.crowd)
@@ -166,14 +166,14 @@ def population(people: Data, crowd: Crowd) -> Population:
 
 
 def foresight(view: View, query: Array, goal: Any) -> Foresight:
-    """Return a way to ask what retraining would do."""
+    """Return the operator's retraining as a function of this actor's deed."""
     return Foresight(
         view, fitting(query, view), code_of(goal, view.crowd.classes, "goal"), int(view.rng.integers(2**32))
     )
 
 
 def refuse_values(model: Any) -> None:
-    """Raise where the operator predicts values: these actors know classes."""
+    """Raise where the operator predicts values: these actors need classes."""
     if getattr(model, "regresses", False):
         raise OptionError(f"model: must predict classes for this actor, got {model.name!r}, which predicts values.")
 

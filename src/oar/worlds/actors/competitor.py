@@ -1,7 +1,7 @@
-"""A competing collective: others who act together, for another query or another goal.
+"""A competing collective, which acts for another query or another goal.
 
-`World(collective=[one, other])` has several collectives, each with a policy, and records what each of them gets. This
-is the same among `others`, for whom nothing is recorded but what they do.
+`World(collective=[one, other])` has several collectives, each with a policy, and records the outcome of each. A
+competing collective is one of the `others`, for whom only deeds are recorded.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class CompetingCollective:
     """Another collective, among the other actors.
 
     Args:
-        collective: who belongs to it, what it wants, what its members may do, and how they fall short of it.
-        policy: what they do, as for any collective. None means `Replan()` where members may move and nothing else, and
-            `PlanAnew()` where they may change labels or leave.
+        collective: its members, query, action and defection.
+        policy: its policy, as for any collective. None means `Replan()` if members may only move, and `PlanAnew()` if
+            they may change labels or leave.
     """
 
     collective: Any
@@ -103,18 +103,18 @@ class CompetingCollective:
         return self.collective.stale
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return who belongs to it."""
+        """Return its members."""
         return self.collective.members(crowd, number, rng)
 
     def in_world(self, setting: Mapping[str, Any]) -> CollectiveActor:
-        """Return who acts for it in one simulation, whose policy sees what any collective's does."""
+        """Return its actor for one simulation, with the view of a collective."""
         policy = self.policy
         if policy is None:
             policy = Replan() if isinstance(self.collective.action, Perturb) else PlanAnew()
         return CollectiveActor(self.collective, policy, setting)
 
     def act(self, view: View) -> Deed:
-        """Raise: without a world there is nothing to see."""
+        """Raise: it acts in a world only."""
         raise OptionError(
             "CompetingCollective: acts in a simulation alone; use its in_world(…) to see what it would do."
         )

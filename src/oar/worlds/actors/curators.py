@@ -1,7 +1,8 @@
 """Curators: people who add data or hold data back so that a query gets its goal.
 
 After protective optimisation technologies (POTs; Kulynych et al. 2020), which poison a credit model by choosing which
-real profiles take up loans: greedily, each step what should lower the goal loss most, and confirmed by retraining.
+real profiles take up loans. The choice is greedy: each step has the largest estimated fall of the goal loss, and a
+retraining confirms it.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ ADD, DROP = 0, 1
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Curators(GreedyActor):
-    """Curators, who add points and drop their own, one at a time, until nothing helps.
+    """Curators, who add points and withhold their own, one at a time, until nothing helps.
 
     Args:
-        query: x† (d,), for whom they act.
-        goal: the label that the model should predict for it.
+        query: x† (d,), the query that they help.
+        goal: its goal, a label.
         add: the largest number of points that they add in a round.
         drop: the largest number of their own points that they withhold in a round.
         pool: (features, labels) of points that may be added, each once a round; None for copies of their own points.
-        share: the share of arrivals whose points are their own, to be copied or dropped, drawn once for each person.
+        share: the share of arrivals whose points are their own, to be copied or withheld, drawn once for each person.
         refits: the largest number of retrainings that they may try in a round.
         name: their name in records.
     """
@@ -62,7 +63,7 @@ class Curators(GreedyActor):
         return Caps(added=self.add, leavers=self.drop)
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw whose points are theirs; nobody's where all they do is to add points of a pool."""
+        """Draw the people whose points are theirs; nobody where they only add points of a pool."""
         eligible = np.arange(crowd.size if self.drop or self.pool is None else 0)
         return drawn_share(self.share, eligible, crowd, rng)
 

@@ -1,17 +1,17 @@
-"""Feature collision (Poison Frogs, Shafahi et al. 2018): people who still look like themselves, and like the query.
+"""Feature collision (Poison Frogs, Shafahi et al. 2018): members imitate the query's representation.
 
-A few people of the class that the query wants move to where the deployed model represents them as it does the query,
-and where they still are near to what they were:
+A few people of the goal class move to points that the deployed model represents like the query, and that are still near
+their own features:
 
     x_p = argmin_x ‖φ(x) − φ(x†)‖² + β ‖x − base‖²,        ‖x − base‖_p ≤ budget.
 
 φ is the last hidden layer of a network, the embedding of a prototype network, and the features themselves of linear
 models, nearest centroid and naive Bayes, where the answer is (x† + β base)/(1 + β), projected onto the ball around base
-(what is minimised is a multiple of the squared distance to that point, so projecting is exact).
+(the objective is a multiple of the squared distance to that point, so projecting is exact).
 
-Otherwise forward-backward splitting, as in the paper: a gradient step on the first term, and then the proximal step of
-the second, which for a step of size λ is the projection of (x̂ + 2λβ base)/(1 + 2λβ). λ is halved where the step goes
-further than the first term's curvature allows; the objective never rises.
+Other models use forward-backward splitting, as in the paper: a gradient step on the first term, and then the proximal
+step of the second, which for a step of size λ is the projection of (x̂ + 2λβ base)/(1 + 2λβ). λ is halved if the step
+is longer than the first term's curvature allows; the objective never rises.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Represent = Callable[[Array, Array], tuple[Array, Array]]
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class FeatureCollision(Movers):
-    """Feature collision: people of one class move onto the query in the deployed model's view, near their own features.
+    """Feature collision: people of one class move onto the query in the deployed model's representation.
 
-    Labels are left to the world: the attack is the paper's where moved people keep theirs (labels="keep").
+    The world sets the labels: with labels="keep" this is the paper's attack.
 
     Args:
-        query: x† (d,), which should be predicted `base_class`.
-        base_class: the class that they have, and that the query should get.
-        count: the number of them in a round: of the people of that class, those whose random numbers are lowest.
+        query: x† (d,), with the goal `base_class`.
+        base_class: the class of these people, and the goal of the query.
+        count: the number of them in a round: the people of that class with the lowest random numbers.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
         weight: β, the weight of staying near.
-        steps: of forward-backward splitting, where there is no closed form.
+        steps: the number of steps of forward-backward splitting, for models without a closed form.
         name: their name in records.
     """
 
@@ -64,12 +64,12 @@ class FeatureCollision(Movers):
     name: str = "feature collision"
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw so many people of the class; all of it where there are fewer."""
+        """Draw `count` people of the class; all of them where there are fewer."""
         code = code_of(self.base_class, crowd.classes, "base_class")
         return drawn_count(self.count, np.flatnonzero(crowd.codes == code), crowd, rng)
 
     def act(self, view: View) -> Deed:
-        """Collide."""
+        """Move onto the query in the representation."""
         query, bases = fitting(self.query, view), view.crowd.features[view.mine]
         if not len(bases):
             return Deed()
@@ -93,7 +93,7 @@ def collided(
     near: Callable[[Array, Array], Array],
     steps: int,
 ) -> Array:
-    """Return where forward-backward splitting ends, (m, d); `near` (bases, points) projects onto what is allowed."""
+    """Return the ends (m, d) of forward-backward splitting; `near` (bases, points) projects onto allowed points."""
     points, sizes = bases.copy(), np.full(len(bases), 1.0)
     values, slopes = represent(points, query)
     for _ in range(steps):

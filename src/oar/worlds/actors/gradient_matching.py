@@ -1,18 +1,17 @@
-"""Gradient matching (Witches' Brew, Geiping et al. 2021): members whose training gradient points where the query wants.
+"""Gradient matching (Witches' Brew, Geiping et al. 2021): members align their training gradient with the query's.
 
-If the gradient that members cause in training, G = Σ w_i ∇_θ ℓ(θ; x_i + δ_i, y_i), has the direction of that of the
-query's goal loss, g = ∇_θ L, a step of training on them is a step towards the goal. At the deployed θ, members move so
-as to maximise
+If the members' training gradient G = Σ w_i ∇_θ ℓ(θ; x_i + δ_i, y_i) has the direction of the gradient of the query's
+goal loss, g = ∇_θ L, a training step on their data is a step towards the goal. At the deployed θ, members move to
+maximise
 
     cos(G, g) = Gᵀg / (‖G‖ ‖g‖),        u = ∂cos/∂G = g/(‖G‖‖g‖) − cos · G/‖G‖²,        ∂cos/∂δ_i = w_i ∇_x s_i(θ; u),
 
-with s_i = uᵀ∇_θ ℓ_i: it is the gradient of a score whose signal is u. (`oar.signals.gradient_matching` is the same idea
-for planning: there the signal is along g itself, as it is here where G is orthogonal to g or very long.)
+with s_i = uᵀ∇_θ ℓ_i: this is the gradient of a score with signal u. (`oar.signals.gradient_matching` is the same idea
+for planning: its signal is along g itself, as here if G is orthogonal to g or very long.)
 
-Steps are of one length for everybody, along the extreme point of the unit ball (signs for p = ∞, the normalised
+Steps have one length for everybody, along the extreme point of the unit ball (signs for p = ∞, the normalised
 gradient for p = 2, one coordinate for p = 1), projected onto each member's ball, and shrink; the best point on the way
-counts.
-Starts: staying, the full response to v = g, and random ones.
+counts. The starts are no move, the full response to v = g, and random moves.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ FIRST = 0.5  # of the budget: the first step
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class GradientMatching(Movers):
-    """Gradient matching: members move so that training on them changes the deployed model as the query desires.
+    """Gradient matching: members move so that training on their data moves the deployed model towards the query's goal.
 
     Args:
         query: x† (d,).
-        goal: the label that the model should predict for it.
+        goal: its goal, a label.
         share: the share of arrivals who are members, drawn once for each person.
         budget: how far each may move.
         norm: 1, 2 or numpy.inf.
-        restarts: how many random starts there are beside the fixed ones.
-        steps: from each start.
+        restarts: the number of random starts besides the fixed ones.
+        steps: the number of steps from each start.
         name: their name in records.
     """
 
@@ -58,7 +57,7 @@ class GradientMatching(Movers):
     name: str = "gradient matching"
 
     def act(self, view: View) -> Deed:
-        """Move to where the gradients match best."""
+        """Move to the best match of the gradients."""
         match = matching(view, self.query, self.goal)
         if not view.mine.size or self.budget == 0 or not match.pull.any():
             return Deed()
@@ -86,7 +85,7 @@ class GradientMatching(Movers):
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """The cosine between what members do to training, and what the query wants. `pull` is g."""
+    """The cosine between the members' training gradient and the query's. `pull` is g."""
 
     at: DeployedModel
     members: Data
@@ -112,7 +111,7 @@ class Match:
 
 
 def matching(view: View, query: Array, goal: Any) -> Match:
-    """Return the cosine that an actor's members can act on."""
+    """Return the cosine as a function of the moves of an actor's members."""
     crowd, mine = view.crowd, view.mine
     code = code_of(goal, crowd.classes, "goal")
     # A scaler was fitted to what was handed in; before anything was, to these people.

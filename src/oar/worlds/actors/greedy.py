@@ -1,16 +1,16 @@
 """Greedy choice of labels to change and points to add or drop; a refit confirms each step.
 
 Every such change takes weight w at x away from one class, gives it to another, or both: a flip does both, a leaver
-takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the weight of everyone who is trained
-on, the goal loss changes to first order by
+takes, an added point gives. With v = H⁻¹g at θ, s(x, y) = vᵀ∇_θ ℓ(θ; x, y) and W the total training weight, the goal
+loss changes to first order by
 
     −(w / W') [ (s(x, gained) − s̄) − (s(x, lost) − s̄) ],        W' = W ± w,        s̄ = Σ w_i s_i / W,
 
-a term for each that there is; s̄ because the operator averages over whoever is left. Of nearest centroid the change is
-known exactly: μ_c = S_c / W_c, with w x and w added to or taken from S_c and W_c.
+with one term for each class that gains or loses; s̄ appears because the operator averages over the rest. For
+nearest centroid the change is exact: μ_c = S_c / W_c, with w x and w added to or taken from S_c and W_c.
 
-A promise supposes that the operator refits to everything so far. Whether it is kept is asked of the operator itself,
-whose own retraining is run on what would be handed in. Where that would not retrain in this round, promises have to do.
+These estimates assume that the operator refits to everything so far. The operator's own retraining on the resulting
+contributions tests them. In a round without retraining the estimates alone decide.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class GreedyActor(CheckedActor):
 
 @dataclass(frozen=True, eq=False)
 class SingleChanges:
-    """Single changes that are open, q of them.
+    """The q single changes that are still possible.
 
     Attributes:
-        features, weights: (q, d) and (q,), where weight is taken or given, and how much.
+        features, weights: (q, d) and (q,), the place and the amount of the weight that is taken or given.
         lost, gained: (q,), the classes that lose and gain it, or NONE.
-        kinds: (q,), by which limits are counted. owners: (q,), of which each may make one change at the most.
+        kinds: (q,), the kinds by which limits count. owners: (q,), each of whom may make at most one change.
     """
 
     features: Array
@@ -65,7 +65,7 @@ class SingleChanges:
 
 @dataclass(frozen=True, eq=False)
 class GreedyChoice:
-    """The chosen changes, the outcome that is foreseen, and how many refits that took."""
+    """The chosen changes, the expected outcome, and the number of refits."""
 
     changes: list[int]
     loss: float
@@ -76,12 +76,12 @@ class Greedy:
     """One round's search.
 
     Args:
-        foresight: what retraining would do.
-        changes: what may be done.
-        limits: how often each kind of change may be made.
-        deed: what a list of changes is as a deed.
-        batch: how many changes the first step makes; steps that do not help are halved.
-        refits: how many retrainings may be tried.
+        foresight: the operator's retraining on a deed.
+        changes: the possible changes.
+        limits: the largest number of changes of each kind.
+        deed: a function of a list of changes to a deed.
+        batch: the number of changes in the first step; a step that does not help is halved.
+        refits: the largest number of retrainings.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Greedy:
         self._before = handed_in_before(foresight.view)
 
     def run(self) -> GreedyChoice:
-        """Choose until nothing helps, or limits or refits are used up."""
+        """Choose changes until nothing helps, or limits or refits are used up."""
         now = self._after([])
         if now is None:  # not even what people hand in by themselves can be trained on
             return GreedyChoice([], np.inf, self._spent)

@@ -1,9 +1,9 @@
-"""Individuals: those who game the model that is deployed, and those who follow advice that supposes that it stays.
+"""Individuals, who game the deployed model, or follow advice that assumes that it is fixed.
 
-Both go the shortest way to where the deployed model predicts their goal (`shortest_moves`). A strategic individual
-does so where that is worth it: with a gain of 1 for the goal and a cost c‖δ‖, the best response to the deployed model
-is to cross where ‖δ‖ ≤ 1/c, and to stay elsewhere (Hardt et al. 2016). Somebody who is advised is told where to go and
-what for, goes there or not, and what was promised is followed by the world from round to round.
+Both take the shortest move to their goal under the deployed model (`shortest_moves`). A strategic individual moves if
+that pays: with a gain of 1 for the goal and a cost c‖δ‖, the best response to the deployed model is to cross the
+boundary if ‖δ‖ ≤ 1/c, and to stay otherwise (Hardt et al. 2016). An advised individual receives a move and a promised
+class, and follows the advice or not. The world checks the promise from round to round.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from oar.worlds.protocol import Array, Deed, View
 class StrategicIndividuals(Movers):
     """Strategic individuals, who best-respond to the deployed model, each for itself.
 
-    Everyone of them who is not predicted `goal`, and whose shortest move to it is within its budget and worth its cost,
-    makes that move and slightly more; everyone else does not move. The move is the shortest where boundaries are flat
-    (linear models, nearest centroid). For other models it is one that was found; where none was found, there may still
-    be one.
+    Each of them without the prediction `goal` makes the shortest move to it, and slightly more, if the move is within
+    its budget and worth its cost; all others stay. The move is the shortest one if boundaries are flat (linear models,
+    nearest centroid). For other models it is found by search, which may miss a move.
 
     Args:
-        share: the share of arrivals who are such people, drawn once for each person.
+        share: the share of arrivals who are strategic, drawn once for each person.
         goal: the label that each of them wants for itself.
         budget: how far each can move.
         norm: 1, 2 or numpy.inf.
@@ -49,7 +48,7 @@ class StrategicIndividuals(Movers):
     name: str = "strategic individuals"
 
     def act(self, view: View) -> Deed:
-        """Cross where it is possible and worth it."""
+        """Cross the boundary if that is possible and pays."""
         reach = self.budget if self.cost == 0 else min(self.budget, 1 / self.cost)
         moves, asked, found = ways(view, self.goal, self.norm, reach)
         lengths = self.norm.length(moves[found])
@@ -62,7 +61,7 @@ class StrategicIndividuals(Movers):
 class AdvisedIndividuals(Movers):
     """People who receive individual recourse: a move to the goal that assumes that the model is fixed.
 
-    It is the shortest move where boundaries are flat, and otherwise one that was found, as for strategic individuals.
+    The move is the shortest one if boundaries are flat, and otherwise found by search, as for strategic individuals.
 
     Args:
         share: the share of arrivals who ask for advice, drawn once for each person.
@@ -71,8 +70,8 @@ class AdvisedIndividuals(Movers):
         norm: 1, 2 or numpy.inf.
         follow: the share of the advised who follow the advice; the others do not move, and their advice is recorded
             too.
-        beyond: how much farther than the shortest move the advice goes, as a share of it, within the budget: advice at
-            the very boundary is the first to fail.
+        beyond: the length that advice adds to the shortest move, as a share of it, within the budget: advice at the
+            boundary itself is the first to fail.
         name: their name in records.
     """
 
@@ -85,7 +84,7 @@ class AdvisedIndividuals(Movers):
     name: str = "advised individuals"
 
     def act(self, view: View) -> Deed:
-        """Advise everyone who has a way, and move those who follow."""
+        """Advise everyone with a move to the goal, and move those who follow."""
         moves, asked, found = ways(view, self.goal, self.norm, self.budget)
         moves = self._further(view, moves, found)
         told = view.crowd.features[view.mine] + moves
@@ -112,7 +111,7 @@ class AdvisedIndividuals(Movers):
 
 
 def ways(view: View, goal: Any, norm: Norm, reach: float) -> tuple[Array, Mask, Mask]:
-    """Return the shortest moves (m, d) of an actor's people, who of them lacks the goal, and who has a way to it."""
+    """Return the shortest moves (m, d) of an actor's people, who of them lacks the goal, and who can reach it."""
     model, parameters, code = view.operator.model, view.deployed.parameters, code_of(goal, view.crowd.classes, "goal")
     refuse_values(model)
     rows = view.crowd.features[view.mine]

@@ -1,4 +1,4 @@
-"""Labellers: people through whose hands labels pass, and who change a few of them so that a query gets its goal."""
+"""Labellers, who assign labels and change a few of them so that a query gets its goal."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Labellers(GreedyActor):
-    """Labellers, who relabel at most `most` arrivals a round: those that should lower the query's goal loss most.
+    """Labellers, who relabel at most `most` arrivals a round: those with the largest estimated fall of the goal loss.
 
-    A label y' for y is estimated to lower it by w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the deployed
-    model; for nearest centroid the change of class means is exact, and labels are changed one by one. The operator's
-    own retraining tests each estimate; changes that do not help are not made.
+    The estimated fall for a label y' instead of y is w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the
+    deployed model; for nearest centroid the change of class means is exact, and labels are changed one by one. The
+    operator's own retraining tests each estimate; changes that do not help are not made.
 
     Args:
-        query: x† (d,), for whom they act.
-        goal: the label that the model should predict for it.
+        query: x† (d,), the query that they help.
+        goal: its goal, a label.
         most: the largest number of labels that they change in a round.
         share: the share of arrivals whose labels they assign, drawn once for each person.
         count: the number of such arrivals, instead of a share.
@@ -56,7 +56,7 @@ class Labellers(GreedyActor):
         return Caps(labels=self.most)
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Draw whose labels they see."""
+        """Draw the people whose labels they assign."""
         everyone = np.arange(crowd.size)
         if self.count is not None:
             return drawn_count(self.count, everyone, crowd, rng)

@@ -1,20 +1,20 @@
-"""The shortest way of each person to where a deployed model, which stands still, predicts a goal.
+"""The shortest move of each person to a goal under a fixed deployed model.
 
 **Flat boundaries.** Linear models and nearest centroid predict the goal g where, against every rival c,
 
     a_c·x + b_c > 0:      linear a_c = w_g − w_c;      nearest centroid a_c = μ_g − μ_c, as ‖x − μ_g‖ < ‖x − μ_c‖.
 
-With m_c = −(a_c·x + b_c) what is missing, a move δ must make a_c·δ ≥ m_c. Against one rival the shortest one has length
+With the deficit m_c = −(a_c·x + b_c), a move δ must satisfy a_c·δ ≥ m_c. Against one rival the shortest move has length
 m/‖a‖_q, with 1/p + 1/q = 1, and is that length times the p-ball's extreme point along a (Hölder's inequality with
-equality). Against several, the longest of these is a lower bound: where that move satisfies everybody, it is the
-shortest. Elsewhere it is a projection onto a polyhedron: p = 2 by Lawson and Hanson's least distance programming,
-p = 1 and ∞ by linear programmes.
+equality). Against several rivals the longest of these moves is a lower bound, and the answer if it satisfies all
+constraints. Otherwise the answer is a projection onto a polyhedron: p = 2 by Lawson and Hanson's least distance
+programming, p = 1 and ∞ by linear programmes.
 
 **Other models.** The goal loss is lowered within balls (spectral projected gradient, as for the query's own move), and
-the smallest ball in which that ends in the goal is found by bisection; a way that was found is cut short where it first
-crosses. What is found so is a way; nothing proves that there is no shorter one.
+bisection finds the smallest ball in which this reaches the goal. The move is then shortened to its first crossing of
+the boundary. It is not proved to be the shortest.
 
-Everybody goes a hair further than the boundary, on which nobody has the goal.
+Every move ends slightly beyond the boundary, because nobody on the boundary has the goal.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STEPS = 40
 def shortest_moves(
     model: Any, parameters: Any, rows: Array, goal: int, norm: Norm, reach: float, classes: int
 ) -> tuple[Array, Mask]:
-    """Return moves (m, d) into the goal, 0 for who has no way within reach, and who has one.
+    """Return moves (m, d) into the goal, 0 for people without a move within reach, and who has one.
 
-    `goal` is the code of one of the model's so many classes; nobody is asked about who is predicted it already.
+    `goal` is the code of one of the model's classes. The people must not have it as their prediction already.
     """
     moves, found = np.zeros_like(rows), np.zeros(len(rows), dtype=bool)
     if not len(rows) or reach <= 0:

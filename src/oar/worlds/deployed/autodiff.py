@@ -20,7 +20,7 @@ FEWEST = 64  # rows of a pass: fewer would be compiled anew, and cost as much
 
 
 class AutodiffDeployed:
-    """Any other model, by JAX. People are padded to a power of two with some of no weight: few shapes are compiled."""
+    """Any other model, by JAX. People are padded to a power of two by rows of weight 0, so few shapes are compiled."""
 
     def __init__(self, model: Differentiable, parameters: Any, classes: int) -> None:
         """Lay the parameters out flat."""
@@ -55,7 +55,7 @@ class AutodiffDeployed:
         return found
 
     def predicted(self, rows: Array) -> Rows:
-        """Return what the model's outputs stand for."""
+        """Return the classes of the model's outputs."""
         (found,) = self._run("logits", rows.shape[1], self._targets([0]).shape[1], rows[_padding(len(rows))])
         return np.array([self._model.predicted_class(row) for row in found[: len(rows)]], dtype=np.intp)
 
@@ -73,7 +73,7 @@ class AutodiffDeployed:
         return losses[: len(rows)], slopes[: len(rows)]
 
     def gradient(self, people: Data) -> Array:
-        """Return Σ w ∇_θ ℓ: the risk's gradient, less that of penalty and gauge, which is left where nobody weighs."""
+        """Return Σ w ∇_θ ℓ: the risk's gradient less that of penalty and gauge, which is the gradient at weights 0."""
         rows, targets, weights = self._padded(people)
         sizes = rows.shape[1], targets.shape[1]
         with_people = self._run("risk", *sizes, rows[None], targets[None], weights[None])[1]
@@ -90,7 +90,7 @@ class AutodiffDeployed:
         return AutodiffScore(self._model, self._theta, signal)(rows, self._targets(codes))
 
     def influence(self, pull: Array, people: Data) -> Array:
-        """Return H⁻¹g, or g itself where the risk does not bend upwards everywhere: then only a direction is left."""
+        """Return H⁻¹g, or g itself, as a direction only, where the risk is not convex."""
         from oar.models.training import Fit
 
         rows, targets, weights = self._padded(people)

@@ -34,7 +34,7 @@ class CentroidDeployed:
         return np.linalg.norm(rows[:, None, :] - self.positions, axis=2).argmin(axis=1)
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
-        """Return L and ∂L/∂μ: centroids are pulled the other way than the query."""
+        """Return L and ∂L/∂μ, which points opposite to the query's gradient."""
         losses, pulls = self._pulls(query[None], code)
         return float(losses[0]), -pulls[0].ravel()
 
@@ -55,7 +55,7 @@ class CentroidDeployed:
         return np.einsum("md,md->m", own, self.positions[codes] - rows), -own
 
     def influence(self, pull: Array, people: Data) -> Array:
-        """Return g_c W / W_c; 0 for a class that nobody is in."""
+        """Return g_c W / W_c; 0 for an empty class."""
         totals = np.bincount(people.codes, people.weights, minlength=len(self.positions))[:, None]
         scale = np.divide(totals.sum(), totals, out=np.zeros_like(totals), where=totals > 0)
         return (pull.reshape(self.positions.shape) * scale).ravel()
@@ -101,7 +101,7 @@ class LinearDeployed:
         return LinearScore(self.model, self.matrix.ravel(), signal)(rows, self._targets(codes))
 
     def influence(self, pull: Array, people: Data) -> Array:
-        """Return the shortest v that solves H v = g: directions that move no prediction stay out of it."""
+        """Return the shortest v that solves H v = g, without directions that move no prediction."""
         outputs, width = len(self.matrix), self.matrix.shape[1]
         rows, shares = _with_ones(people.features), people.weights / people.weights.sum()
         bends = self.model.curvature(self._outputs(people.features), self._targets(people.codes).T) * shares

@@ -7,9 +7,9 @@
     scores    s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) and ∇_x s_i
     influence v = H⁻¹ g, with H the curvature of the risk on some people at θ
 
-Nearest centroid and linear models have closed forms in NumPy, every other model is differentiated by JAX. Of nearest
-centroid the training loss is ½‖x − μ_y‖², whose minimum are the class means: ∇_{μ_y} ℓ = μ_y − x, H = diag(W_c/W) ⊗ I.
-A scaler is taken as it stands: how members shift it is not part of what is differentiated here.
+Nearest centroid and linear models have closed forms in NumPy; JAX differentiates every other model. Nearest centroid's
+training loss is ½‖x − μ_y‖², whose minimum is the class means: ∇_{μ_y} ℓ = μ_y − x, H = diag(W_c/W) ⊗ I. A scaler is
+constant here: derivatives do not include the effect of members on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oar.worlds.protocol import Array, Rows
 
 
 class DeployedModel(Protocol):
-    """A model with its parameters. Classes are by code."""
+    """A deployed model with its parameters. Classes are codes."""
 
     def predicted(self, rows: Array) -> Rows:
         """Return class codes (m,)."""
@@ -58,9 +58,9 @@ class DeployedModel(Protocol):
 
 
 def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> DeployedModel:
-    """Return what can be differentiated.
+    """Return the model with its derivatives.
 
-    A linear model behind a scaler is deployed as one matrix; `people` are then those whom the scaler was fitted to.
+    A linear model behind a scaler is deployed as one matrix; the scaler was fitted to `people`.
     """
     refuse_values(model)
     if isinstance(parameters, Centroids):

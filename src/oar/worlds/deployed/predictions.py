@@ -1,7 +1,7 @@
 """Predictions of a deployed model: for many people at once, and for queries with their goals.
 
-Linear models and nearest centroid are computed with NumPy: a world asks after every round, and calling compiled code
-for new shapes costs more than the work. Goals are judged as audits judge them: ties do not count.
+Linear models and nearest centroid use NumPy: a world predicts after every round, and compiling code for new shapes
+costs more than the work itself. Goals are judged as in audits: ties do not count.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class CollectiveOutcome:
     """The outcome of a collective's query.
 
     Attributes:
-        prediction: the label that is predicted; a tuple of labels where several people ask.
+        prediction: the predicted label; a tuple of labels for several queries.
         loss: the goal loss, as audits report it. success: whether the goal is reached, and not by a tie.
-        reached: which of those who ask get their goal.
+        reached: which of the queries reach their goal.
     """
 
     prediction: Any
@@ -59,7 +59,7 @@ class CollectiveOutcome:
 
 
 class WorldQuery:
-    """A query that is put to one model after another."""
+    """A query that is evaluated under several models."""
 
     def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
         """Read who asks and for what; `every_class` are people of all classes."""
@@ -73,7 +73,7 @@ class WorldQuery:
         self.points = self.problem.asked.points
 
     def outcome(self, model: Any, parameters: Any) -> CollectiveOutcome:
-        """Return what a model says of who asks."""
+        """Return the query's outcome under a model."""
         heard = [
             self._judged(model, parameters, wish, point)
             for wish, point in zip(self.problem.wishes, self.points, strict=True)
@@ -110,7 +110,7 @@ def check_model(model: Any) -> None:
 
 
 def reading_model(model: Any) -> Any:
-    """Return the model by which goals are read: itself, or nearest centroid where problems do not know its kind."""
+    """Return the model that reads goals: itself, or nearest centroid for models that problems do not support."""
     from oar.models import Differentiable
 
     return model if isinstance(model, Differentiable) else NearestCentroid()
@@ -128,5 +128,5 @@ def flat(parameters: Any) -> Array:
 
 
 def share(mask: NDArray[np.bool_]) -> float:
-    """Return the share of people of whom something is true; NaN of nobody."""
+    """Return the share of true entries; NaN for none."""
     return float(mask.mean()) if mask.size else float("nan")

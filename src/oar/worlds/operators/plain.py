@@ -1,8 +1,8 @@
-"""The plain operator: a model, a rule by which it is updated, and whatever defends it.
+"""The plain operator: a model, an update rule, and a defence.
 
-It keeps what its rule reads and no more: everything so far for a full refit, the newest batches for a window, and
-nothing but θ for the others. Where a defence leaves out updates, what has arrived since the last one is kept too, and
-is one batch to the next: no rule loses what was handed in meanwhile.
+It keeps only the data that its rule reads: everything so far for a full refit, the newest batches for a window, and
+nothing but θ for other rules. If a defence skips updates, everything that has arrived since then is kept too, and
+forms one batch at the next update, so no data are lost.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Operator:
     """The operator: fits the model to the history, and updates it after every round by a rule.
 
     Args:
-        model: what is deployed.
-        rule: how it is updated when a batch arrives, one of `oar.online`; None for `FullRefit()`.
+        model: the deployed model.
+        rule: the update rule, one of `oar.online`; None for `FullRefit()`.
         defence: the operator's changes of data, model and calendar before training, one of `oar.defences`, or a list of
             them; None for nothing.
         name: its name in messages.
 
     Attributes:
         model: the model that is trained and deployed: the defence may have replaced the given one.
-        given: the model as it was given.
+        given: the given model.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Operator:
             )
 
     def begin(self, history: Population) -> State:
-        """Fit the model to what was there."""
+        """Fit the model to the history."""
         people = sealed(self.defence.prepared(history, self.model, None, np.random.default_rng(SEED)).people)
         parameters = self.model.fit(people)
         return State(parameters, flat(parameters), memory=self._remembered((people,)))
@@ -71,9 +71,9 @@ class Operator:
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
-        """Update the model by the rule; where the defence says that there is no refit, only the data are kept.
+        """Update the model by the rule; if the defence skips the refit, only keep the data.
 
-        All that has arrived since the last update is then one batch to the next one, the newest.
+        Everything that has arrived since the last update is then one batch at the next update, the newest.
         """
         retrains = self.defence.retrains(number, rng)
         prepared = self.defence.prepared(batch, self.model, state.parameters, rng)

@@ -1,15 +1,15 @@
-"""An operator who retrains until people's answer to its model no longer changes it (Perdomo et al., 2020).
+"""An operator who retrains until people's response to its model no longer changes it (Perdomo et al., 2020).
 
-With D(θ) the data that people hand in once θ is deployed, a model is performatively stable if it is the best one for
-the data that it causes itself: θ_PS = argmin_θ R(θ; D(θ_PS)). Within a round the operator deploys, lets people respond,
-and learns from that, over and over:
+With D(θ) the data that people contribute once θ is deployed, a model is performatively stable if it is optimal for the
+data that it causes: θ_PS = argmin_θ R(θ; D(θ_PS)). Within a round the operator repeatedly deploys, lets people respond,
+and retrains:
 
     repeated risk minimisation     θ_{k+1} = argmin_θ R(θ; D(θ_k))
     repeated gradient descent      θ_{k+1} = θ_k − η ∇_θ R(θ_k; D(θ_k))
 
 Where R is γ-strongly convex, its gradient β-Lipschitz in the data, and D ε-sensitive, the first is a contraction by
-ε β/γ: it converges linearly where ε < γ/β. It may go round in circles elsewhere; then the last θ is deployed, and
-`state.memory` says so.
+ε β/γ: it converges linearly where ε < γ/β. Otherwise it may cycle; then the last θ is deployed, and `state.memory`
+reports this.
 
 Perdomo, Zrnic, Mendler-Dünner and Hardt (2020), Performative prediction. ICML.
 """
@@ -40,8 +40,8 @@ class StableFit:
     """The course of a round's retraining.
 
     Attributes:
-        moved: how far θ moved in each step.
-        converged: whether it stopped moving.
+        moved: the distance of θ in each step.
+        converged: whether θ stopped moving.
     """
 
     moved: tuple[float, ...]
@@ -49,7 +49,7 @@ class StableFit:
 
     @property
     def steps(self) -> int:
-        """How often people responded and the model learned."""
+        """The number of responses and refits."""
         return len(self.moved)
 
 
@@ -58,16 +58,16 @@ class PerformativelyStable:
     """An operator who retrains on the round's people as they respond to the new model, until nothing changes.
 
     It learns from the round's people alone, because the response of earlier people to the new model is unknown. The
-    record of a round has the last of their responses, from which the deployed model was learned: they move once, from
-    their unmoved features to there.
+    record of a round has their last response, from which the deployed model was learned: one move from their unmoved
+    features.
 
     Args:
-        model: what is deployed.
+        model: the deployed model.
         method: "refit" (repeated risk minimisation) or "gradient" (repeated gradient descent).
         rate: η of "gradient"; None for 1 / ‖H‖ at the round's first step.
         tolerance: θ has stopped moving once a step is at most this share of 1 + ‖θ‖; for "gradient", once the norm of
             the gradient is at most this.
-        most_steps: in a round; None means 50, and 1,000 for "gradient".
+        most_steps: the largest number of steps in a round; None means 50, and 1,000 for "gradient".
         name: its name in messages.
     """
 
@@ -97,14 +97,14 @@ class PerformativelyStable:
         self.model, self.rate, self.tolerance, self.name = model, rate, tolerance, name
 
     def begin(self, history: Population) -> State:
-        """Fit the model to what was there."""
+        """Fit the model to the history."""
         parameters = self.model.fit(history)
         return State(parameters, flat(parameters), memory=StableFit((), True))
 
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
-        """Learn from how people respond to what was learned, until it stays as it is."""
+        """Learn from people's responses to the learned model, until it no longer changes."""
         step = self._refit if self.method == "refit" else self._descent()
         moved: list[float] = []
         people = batch  # how they respond to what is deployed

@@ -1,15 +1,15 @@
-"""An operator who knows that people will game its classifier, and sets it accordingly (Hardt et al., 2016).
+"""An operator who expects people to game its classifier, and sets it accordingly (Hardt et al., 2016).
 
-A linear classifier of two classes says "favoured" where z = w·x + b > 0. Whoever is refused, and can get across by a
-move of at most ε, will: the shortest way has the length −z/‖w‖_q (1/p + 1/q = 1), so on people's responses it says
-"favoured" exactly where
+A linear classifier of two classes predicts "favoured" where z = w·x + b > 0. A refused person crosses the boundary if a
+move of at most ε suffices. The shortest move has the length −z/‖w‖_q (1/p + 1/q = 1), so on people's responses the
+prediction is "favoured" exactly where
 
     z > −ε ‖w‖_q.
 
-Their labels do not change by it. So for a given w, the b that is most accurate on responses is the one that is most
-accurate on the features as they are, less ε ‖w‖_q; and since only the order of scores counts, trying a threshold
-between every two neighbouring scores finds it exactly. For w itself there is no such search: it is learned anew from
-the responses, and the best of all that were tried is kept, the plain fit's own among them.
+Labels stay. For a given w, the b that is most accurate on responses is therefore the b that is most accurate on the
+unmoved features, less ε ‖w‖_q. Only the order of scores counts, so trying a threshold between every two neighbouring
+scores finds it exactly. There is no such search for w: it is learned anew from the responses, and the best direction is
+kept, the plain fit's own included.
 
 Hardt, Megiddo, Papadimitriou and Wootters (2016), Strategic classification. ITCS.
 """
@@ -43,9 +43,9 @@ class Forecast:
     """The operator's forecast.
 
     Attributes:
-        accuracy: of what it deploys, on responses to it.
-        plain: of the plain fit, on responses to that.
-        steps: how many directions were tried.
+        accuracy: the accuracy of the deployed model, on responses to it.
+        plain: the accuracy of the plain fit, on responses to that.
+        steps: the number of directions that were tried.
         converged: whether the direction stopped changing.
     """
 
@@ -60,14 +60,14 @@ class StrategicAware:
     """An operator who deploys the linear classifier that is most accurate once people have responded to it.
 
     Args:
-        model: of two classes, with outputs linear in the features, such as oar.SoftmaxRegression().
-        budget: ε, how far people would go to be favoured. norm: by which norm.
+        model: a model of two classes with outputs linear in the features, such as oar.SoftmaxRegression().
+        budget: ε, the longest move that people make to be favoured. norm: its norm.
         favoured: the class that people want; None for the second one.
-        trusts: "history": it learns from what was there before anybody knew of a classifier, as in the paper, and
-            deploys that for good; "rounds": it learns from every round's people as if nobody of them had moved, which
-            answers to drift, and asks for more from round to round where they have.
+        trusts: "history": it learns from the history, when nobody knew of a classifier, as in the paper, and never
+            retrains; "rounds": it learns from every round's people as if nobody of them had moved, which follows drift,
+            and raises the threshold from round to round if they have.
         tolerance: the direction has stopped changing once its change is at most this, as a share of its length.
-        most_steps: how many directions are tried; 1 keeps that of the plain fit.
+        most_steps: the largest number of directions; 1 keeps that of the plain fit.
         name: its name in messages.
     """
 
@@ -95,7 +95,7 @@ class StrategicAware:
         self.tolerance, self.most_steps = tolerance, most_steps
 
     def begin(self, history: Population) -> State:
-        """Learn from what was there."""
+        """Learn from the history."""
         return self.learned(history)
 
     def retrain(
@@ -105,7 +105,7 @@ class StrategicAware:
         return replace(state, retrained=False) if self.trusts == "history" else self.learned(batch)
 
     def learned(self, people: Population) -> State:
-        """Return the most accurate classifier on responses that is found; the plain fit's direction is tried first."""
+        """Return the most accurate classifier found on responses; the plain fit's direction is tried first."""
         sign, wanted = self._sides(people)
         weights = people.row_weights
         features = np.asarray(people.features, dtype=np.float64)
@@ -131,11 +131,11 @@ class StrategicAware:
         return State(found, flat(found), memory=Forecast(highest, plain, steps, converged))
 
     def gets(self, matrix: Array, features: Array) -> NDArray[np.bool_]:
-        """Return who is favoured (n,) by (w, b) (1, d + 1), once they have responded; favoured is z > 0."""
+        """Return who is favoured (n,) by (w, b) (1, d + 1) after responding; favoured is z > 0."""
         return self._scores(matrix, features) > -self._reach(matrix)
 
     def responses(self, matrix: Array, features: Array) -> Array:
-        """Return the shortest moves (n, d) by which those who can get across do; 0 for all others."""
+        """Return the shortest moves (n, d) of the people who can cross the boundary; 0 for all others."""
         scores, reach = self._scores(matrix, features), self._reach(matrix)
         goes = (scores <= 0) & (scores > -reach)
         if not goes.any():
@@ -147,8 +147,8 @@ class StrategicAware:
     def shifted(self, matrix: Array, features: Array, wanted: NDArray[np.bool_], weights: Array) -> Array:
         """Return (w, b') with the b' that is most accurate on responses; of equally good ones the nearest to b.
 
-        With scores s = w·x in order, a cut above the first m of them refuses these and favours all others; it is right
-        for the weight of those refused who should be, and of those favoured who should be. Equal scores stay together.
+        With scores s = w·x in order, a cut above the first m of them refuses these and favours all others. Its accuracy
+        is the weight of the people whom it rightly refuses or favours. Equal scores stay together.
         """
         scores = features @ matrix[0, :-1]
         order = scores.argsort(kind="stable")

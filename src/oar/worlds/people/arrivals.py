@@ -1,6 +1,6 @@
 """Arrivals: a population that is resampled or walked through, drifting normal clouds, or given batches.
 
-Drift is explicit: nothing moves unless it is told how far a round.
+Drift is explicit: nothing moves unless a distance per round is given.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class FromPopulation:
 
     Args:
         people: an oar.Population, or (features, labels).
-        per_round: how many arrive in a round.
+        per_round: the number of arrivals in a round.
         way: "resample": each is drawn at random, and may come again; "walk": the first ones arrive in round 0, the
-            next ones in round 1, …, and the stream ends where there are not enough left.
-        groups: (n,), each one's group, for reports; None for one group of all.
-        drift: (d,), how far everyone's features move by a round (not at all in round 0); None for no drift.
-        label: the true labelling, where it is known: features (m, d), before drift, to m labels. Only the label policy
-            "oracle" asks for it.
+            next ones in round 1, …, and the stream ends when too few are left.
+        groups: (n,), each person's group, for reports; None for one group of all.
+        drift: (d,), the shift of everyone's features per round (none in round 0); None for no drift.
+        label: the true labelling, if known: features (m, d), before drift, to m labels. Only the label policy "oracle"
+            uses it.
     """
 
     def __init__(
@@ -73,23 +73,23 @@ class FromPopulation:
         return some_of(self._everyone, rows, self._everyone.features[rows] + number * self._drift)
 
     def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
-        """Return true classes; features are looked at without the drift that is known."""
+        """Return true classes, for features without the known drift."""
         return _labels(self._label, features - number * self._drift, self.classes)
 
 
 @with_near_names
 class Blobs:
-    """Normal clouds, one a class, whose means and shares may drift.
+    """Normal clouds, one for each class, whose means and shares may drift.
 
     Args:
         means: (k, d), each class's mean in round 0.
-        per_round: how many arrive in a round.
-        spread: the standard deviation of every feature: one number, or one a feature.
+        per_round: the number of arrivals in a round.
+        spread: the standard deviation of every feature: one number, or one for each feature.
         classes: k labels; None means 0, 1, ….
-        shares: (k,), how probable each class is in round 0; None means equally. Everyone's class is drawn.
-        drift: how far means move by a round: (d,) for all, or (k, d).
-        balance: (k,), by how much shares change a round; they must stay shares, which is checked when a round is drawn.
-        groups: a function of features (n, d) and codes (n,) to groups (n,); None means that a group is a class.
+        shares: (k,), the probability of each class in round 0; None for equal ones. Everyone's class is drawn.
+        drift: the shift of the means per round: (d,) for all, or (k, d).
+        balance: (k,), the change of the shares per round; they must stay shares, which each draw of a round checks.
+        groups: a function of features (n, d) and codes (n,) to groups (n,); None means that groups are classes.
     """
 
     returning = False
@@ -147,7 +147,7 @@ class Blobs:
         return shares / shares.sum()
 
     def draw(self, number: int, rng: np.random.Generator) -> Crowd:
-        """Return who arrives: everyone is somebody new."""
+        """Return who arrives: all of them are new people."""
         codes = rng.choice(len(self.classes), size=self.per_round, p=self.shares(number)).astype(np.intp)
         features = self.means(number)[codes] + self._spread * rng.standard_normal((self.per_round, self.dimensions))
         groups = self._class_names[codes] if self._groups is None else self._groups(features, codes)
@@ -155,7 +155,7 @@ class Blobs:
         return Crowd(features, codes, self.classes, np.asarray(groups), persons)
 
     def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
-        """Return the class that is most probable at these features in that round."""
+        """Return the most probable class at these features in that round."""
         away = (features[:, None, :] - self.means(number)) / self._spread
         with np.errstate(divide="ignore"):
             return (np.log(self.shares(number)) - 0.5 * (away**2).sum(axis=2)).argmax(axis=1)
@@ -163,14 +163,14 @@ class Blobs:
 
 @with_near_names
 class FromBatches:
-    """Given batches, one a round; the stream ends after the last.
+    """Given batches, one for each round; the stream ends after the last.
 
     Args:
         batches: populations, or pairs (features, labels).
-        groups: for each batch, each one's group; None for one group of all.
-        persons: for each batch, who they are, as whole numbers; None where everyone is somebody else; True where all
-            batches are the same people in the same order.
-        label: the true labelling, where it is known: features (m, d) to m labels.
+        groups: for each batch, each person's group; None for one group of all.
+        persons: for each batch, the persons' numbers; None if all are different people; True if all batches are the
+            same people in the same order.
+        label: the true labelling, if known: features (m, d) to m labels.
     """
 
     fresh = False

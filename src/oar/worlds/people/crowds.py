@@ -21,13 +21,13 @@ EVERYONE = "everyone"  # the group of all, where no groups are given
 def crowd_of(
     people: Any, groups: ArrayLike | None = None, persons: ArrayLike | None = None, argument: str = "people"
 ) -> Crowd:
-    """Return people as a crowd: a Population or a pair (features, labels), with each one's group and who it is.
+    """Return a Population or a pair (features, labels) as a crowd, with groups and persons.
 
     Args:
         people: an oar.Population, or (features, labels).
-        groups: (n,), each one's group, for reports; None puts all in one group, "everyone".
-        persons: (n,), who they are, as whole numbers ≥ 0; None means 0, 1, ….
-        argument: what messages call `people`.
+        groups: (n,), each person's group, for reports; None puts all in one group, "everyone".
+        persons: (n,), the persons' numbers, whole and ≥ 0; None means 0, 1, ….
+        argument: the name of `people` in messages.
     """
     if isinstance(people, Crowd):
         return people
@@ -80,10 +80,9 @@ class Data:
 def handed_in(
     crowd: Crowd, deeds: Iterable[tuple[Rows, Deed]], relabel: Callable[[Rows, Array], Rows] | None = None
 ) -> tuple[Data, Rows]:
-    """Return what a crowd hands in if some do these deeds, and where in it each row comes from (−1: an added point).
+    """Return a crowd's contributions under these deeds, and each row's position in the crowd (−1: an added point).
 
-    `relabel(rows, features)` gives the codes of those who moved, and whose deed hands in no labels; None lets them
-    keep theirs.
+    `relabel(rows, features)` gives the codes of people who moved and whose deed has no labels; None keeps their labels.
     """
     features, codes = crowd.features.copy(), crowd.codes.copy()
     stays, moved = np.ones(crowd.size, dtype=bool), np.zeros(crowd.size, dtype=bool)
@@ -109,7 +108,7 @@ def handed_in(
 
 
 def names_of(groups: Any) -> tuple[Any, ...]:
-    """Return the groups that occur, each once, in the order in which they first do."""
+    """Return the groups that occur, each once, in order of first occurrence."""
     return tuple(dict.fromkeys(groups.tolist()))
 
 
@@ -130,7 +129,7 @@ def _persons(size: int, values: Any, argument: str) -> Rows:
 
 
 class Register:
-    """Makes populations of one world's classes and features, of codes, quickly: labels are looked up once."""
+    """A register makes populations of one world's classes and features from codes; it looks labels up once."""
 
     def __init__(self, classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> None:
         """Keep one person of each class, of whom everyone is a copy."""
@@ -159,7 +158,7 @@ class Register:
         return self.people(crowd.features, crowd.codes, crowd.weights)
 
     def read(self, people: Any, argument: str) -> Crowd:
-        """Return people as a crowd of this world; raise where features or classes are others."""
+        """Return people as a crowd of this world; raise for other features or classes."""
         crowd = crowd_of(people, argument=argument)
         unknown = [label for label in crowd.classes if label not in self.classes]
         if unknown or crowd.features.shape[1] != self.dimensions:
@@ -171,7 +170,7 @@ class Register:
         return Crowd(crowd.features, codes, self.classes, crowd.groups, crowd.persons, crowd.weights, self.names)
 
     def check(self, crowd: Crowd, number: int) -> Crowd:
-        """Return who arrived, as the world's own; raise where they do not fit this world."""
+        """Return the world's own copy of the arrivals; raise where they do not fit this world."""
         where = f"arrivals, round {number}"
         if tuple(crowd.classes) != self.classes or crowd.features.shape[1:] != (self.dimensions,):
             raise DataError(
@@ -186,7 +185,7 @@ class Register:
 
 
 def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:
-    """Return the register of these classes and features, which is made once: operators pool batches in every refit."""
+    """Return the cached register of these classes and features: operators pool batches in every refit."""
     return _register(classes, tuple(type(label) for label in classes), dimensions, names)
 
 

@@ -1,8 +1,8 @@
-"""Outcomes that depend on decisions: what is on record of people once the deployed model has decided about them.
+"""Outcomes that depend on decisions: records of people after the deployed model has decided about them.
 
-Who is refused a loan has no chance to repay it; who is assigned to a school is on record there. Arrivals that have a
-method `decided` (`oar.worlds.protocol.DecisionArrivals`) say what comes of a decision, and a world asks them in every
-round, of whatever model is deployed: its own, the shadow's, or one that an operator only thinks of.
+An applicant who is refused a loan has no chance to repay it. Arrivals with a method `decided`
+(`oar.worlds.protocol.DecisionArrivals`) define the records after a decision. A world asks them in every round, for the
+deployed model, for the shadow's, and for any model that an operator considers.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from oar.worlds.rounds.read_only import sealed
 
 
 def depends_on_decisions(arrivals: Any) -> bool:
-    """Report whether what is on record depends on the deployed model."""
+    """Report whether records depend on the deployed model."""
     return hasattr(arrivals, "decided")
 
 
 def once_decided(
     arrivals: Any, model: Any, state: State, crowd: Crowd, applied: Array, number: int, rng: np.random.Generator
 ) -> Crowd:
-    """Return what is on record of a crowd, once this model has decided about it by the features `applied` (n, d).
+    """Return a crowd's records after this model has decided about it by the features `applied` (n, d).
 
-    Only codes and groups may change: people stay who they are.
+    Only codes and groups may change.
     """
     found = arrivals.decided(crowd, predictions(model, state.parameters, applied), number, rng)
     where = f"arrivals, round {number}: decided must return"

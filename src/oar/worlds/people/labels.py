@@ -1,6 +1,6 @@
-"""Label policies: the labels of those who move. There is no default: outcomes depend on it more than on anything else.
+"""Label policies: the labels of people who move. There is no default, because outcomes depend strongly on the choice.
 
-Advice that people follow stays valid at full adoption if labels follow features, and collapses if they stay.
+At full adoption advice stays valid if labels follow features, and becomes invalid if labels stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POLICIES = {
 
 
 def check_labels(labels: Any) -> str:
-    """Return a label policy; raise where none is given, or one that is not known."""
+    """Return a label policy; raise where it is missing or unknown."""
     if labels is None:
         listing = "; ".join(f"{name!r} ({meaning})" for name, meaning in POLICIES.items())
         raise OptionError(f"labels: must say what becomes of the labels of those who move: {listing}; got none.")
@@ -42,7 +42,7 @@ def labels_after(
 ) -> Rows:
     """Return the codes (m,) of people of the crowd (`rows`) who moved to features (m, d).
 
-    `deployed` is the operator's model and what it has deployed before this round's refit.
+    `deployed` is the operator's model and its state before this round's refit.
     """
     if policy == KEEP or not rows.size:
         return crowd.codes[rows]

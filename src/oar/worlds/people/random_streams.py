@@ -1,4 +1,4 @@
-"""Random numbers by name: whoever draws has a stream of its own, so that one more actor changes nobody else's draws."""
+"""Random numbers by name: each source has its own stream, so that one more actor changes nobody else's draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_SEED = 2**63
 
 
 def stream(seed: int, *names: Any) -> np.random.Generator:
-    """Return the random numbers of this seed that belong to these names (words and whole numbers ≥ 0).
+    """Return the random stream of this seed for these names (words and whole numbers ≥ 0).
 
     >>> stream(3, "arrivals", 0).integers(100) == stream(3, "arrivals", 0).integers(100)
     np.True_

@@ -1,4 +1,4 @@
-"""Foresight of a collective: whom the update rule will read next, and who will probably arrive."""
+"""Foresight of a collective: the people whom the update rule will read next, and the expected arrivals."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from oar.worlds.protocol import Array, Crowd, Rows
 
 
 def acting_rule(view: CollectiveView) -> Any:
-    """Return the rule by which the operator updates; who tells of none is taken to refit from everything."""
+    """Return the operator's update rule; an operator without one counts as a full refit."""
     return getattr(view.operator, "rule", None) or FullRefit()
 
 
 def aim_of(view: CollectiveView) -> Aim:
-    """Return what the query wants, as a loss of θ; whoever has arrived, goals are among all of the world's classes."""
+    """Return the query's goal as a loss of θ, among all of the world's classes."""
     every_class = register_of(view).every_class
     return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
 
 
 def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
-    """Return whom the rule reads in this round if nobody moves, and who of them arrives in it."""
+    """Return the people whom the rule reads in this round if nobody moves, and which of them arrive in it."""
     register = register_of(view)
     people = pooled((*_read_before(view), register.of_crowd(view.crowd)))
     newest = np.zeros(people.size, dtype=bool)
@@ -44,7 +44,7 @@ def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool
 
 
 def register_of(view: CollectiveView) -> Register:
-    """Return what makes populations of this world's classes and features."""
+    """Return the register of this world's classes and features."""
     return register_for(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
 
 
@@ -90,12 +90,12 @@ def _left(view: CollectiveView, persons: Rows) -> Array:
 
 
 def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
-    """Return what is asked of this round and the `ahead` − 1 next ones.
+    """Return the online problem of this round and the `ahead` − 1 next ones.
 
-    Those of rounds to come are drawn as arrivals draw them, and so are those of this one unless it is `real`: then
-    they are who has arrived. Of rounds to come members are the collective's share, among them whoever is a member now
-    and comes again. Where the collective has a `total`, all rows of a person share what is left of it. It is supposed
-    that labels stay, that nobody else acts, and that the operator does not defend itself but by its model.
+    The people of later rounds are drawn from the arrivals, and so are those of this round unless it is `real`: then
+    they are the actual arrivals. In later rounds the collective's share are members, including present members who
+    return. If the collective has a `total`, all rows of a person share the rest of it. The problem assumes that labels
+    stay, that nobody else acts, and that the operator has no defence besides its model.
 
     All earlier batches that are still read count as one: a window that moves on leaves them together.
     """

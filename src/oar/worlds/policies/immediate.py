@@ -33,12 +33,12 @@ class DoNothing:
 class Individually:
     """The policy in which each member follows individual recourse for itself, as if the deployed model were fixed.
 
-    Everybody who is not predicted the query's goal receives the shortest move to it, if that is within its budget, and
-    makes it. These moves are advice, whose validity is recorded.
+    Every member without the query's goal as its prediction receives the shortest move to it, if that is within its
+    budget, and makes it. These moves are advice, whose validity is recorded.
 
     Args:
-        margin: how far beyond the boundary the move goes, in the same direction: advice on the boundary itself hardly
-            survives any refit. It counts as part of the move; a person without the budget for it gets no advice.
+        margin: the distance of the move beyond the boundary, in the same direction: advice on the boundary itself
+            rarely survives a refit. It is part of the move; a person without the budget for it gets no advice.
     """
 
     margin: float = 0.0
@@ -77,7 +77,7 @@ class OneShot:
 
     The signal is the gradient of the goal loss at the deployed parameters through the operator's own rule, applied to
     the unmoved arrivals: dL/dδ_i for everyone, in one step back (`Rule.pull_back`). Members respond with the largest
-    move against it. With nearest centroid that is the paper's heuristic.
+    move against it. With nearest centroid this is the paper's heuristic.
     """
 
     def __call__(self, view: CollectiveView) -> Deed:

@@ -1,7 +1,6 @@
-"""Policies that plan: once for all rounds, on people who are expected; or anew in every round, on those who are there.
+"""Policies that plan: once for all rounds, on expected people; or anew in every round, on the people present.
 
-Plans suppose that members' labels stay as they are and that nobody else acts. What really comes of them is what the
-world records.
+Plans assume that members' labels stay and that nobody else acts. The world records the actual outcome.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Replan:
     Args:
         horizon: the number of planned rounds, this one included; the people of later rounds are drawn from the
             arrivals.
-        goal_for: "last": the goal is for the model after the last of these rounds; "every": for that after each.
+        goal_for: "last": the goal is for the model after the last of these rounds; "every": after each of them.
         solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
             for a few steps of projected gradient: the world records the outcome.
     """
@@ -67,12 +66,12 @@ class Replan:
 class PlanOnce:
     """The policy of planning all rounds in advance, on expected people, and following the plan's signals.
 
-    For nearest centroid, and behind a scaler, members of a class all make the plan's average move of that class and
-    round. For other models they respond to the round's signals (θ, v) with the largest move up their own score, as far
-    as their class moves on average in the plan.
+    For nearest centroid, and behind a scaler, all members of a class make the plan's average move of that class and
+    round. For other models they respond to the round's signals (θ, v) with the move that raises their own score most,
+    with the average length of their class in the plan.
 
     Args:
-        goal_for: "last": the goal is for the model after the last round; "every": for that after each.
+        goal_for: "last": the goal is for the model after the last round; "every": after each round.
         solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
             for a few steps of projected gradient: the world records the outcome.
     """

@@ -1,4 +1,4 @@
-"""Critical mass: how large a share of a collective's members would have been enough in a round."""
+"""Critical mass: the share of a collective's members that would have sufficed in a round."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oar.worlds.rounds.step import SimulationRound
 def critical_mass(
     step: SimulationRound, state: State, done: RoundContributions, after: State, acting: set[str]
 ) -> dict[str, float]:
-    """Return the smallest share that was found for each collective that acted: that is among `acting`.
+    """Return the smallest share that was found for each collective in `acting`.
 
-    Members are put in a random order; the first m of them act as they did, the others stay as they are, everybody
-    else acts as before, and the operator retrains. A number m is found by bisection with which the goal is reached, and
-    with m − 1 it is not. It is the least of all where more members never do harm.
+    Members are put in a random order; the first m of them act as recorded, the other members do not, everybody else
+    acts as recorded, and the operator retrains. Bisection finds an m that reaches the goal although m − 1 does not. It
+    is the smallest one if more members never do harm.
     """
     found = {}
     for act in done.acts:

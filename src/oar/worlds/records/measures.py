@@ -1,4 +1,4 @@
-"""Measures of a round, from which its record is made."""
+"""Measures of a round, for its record."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData
 
 
 class Ledger:
-    """All advice that was given so far."""
+    """The ledger of all advice so far."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._given: list[tuple[str, int, Array, Rows]] = []
 
     def note(self, act: Act, number: int) -> None:
-        """Write down the advice that an actor gives."""
+        """Record an actor's advice."""
         if act.deed.advice is None:
             return
         features, promised = act.deed.advice
@@ -41,7 +41,7 @@ class Ledger:
 
 
 def filtered_of(state: State, handed: RoundData) -> NDArray[np.bool_]:
-    """Return which rows of what was handed in the operator did not train on."""
+    """Return the rows of the contributions on which the operator did not train."""
     return np.zeros(handed.people.size, dtype=bool) if state.kept is None else ~np.asarray(state.kept, dtype=bool)
 
 
@@ -62,7 +62,7 @@ def measured(
 ) -> Round:
     """Return the record of a round.
 
-    `crowd` are who arrived; `states` the models before, after, and had nobody acted.
+    `crowd` are the arrivals; `states` the models before, after, and in the shadow world.
     """
     on_record, acts, handed = done.on_record, done.acts, done.handed
     before, after, shadow = states

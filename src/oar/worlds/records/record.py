@@ -20,9 +20,9 @@ class GroupRecord:
     """The record of a group of the holdout.
 
     Attributes:
-        people: how many there are. accuracy: the share whose label is predicted.
-        changed: collateral: the share whose prediction differs from that in the world in which nobody has acted, in
-            this round or before. accuracy_fall: how much lower accuracy is than there.
+        people: the number of people. accuracy: the share whose label is predicted.
+        changed: collateral: the share whose prediction differs from the shadow world's, in which nobody has acted in
+            this round or before. accuracy_fall: the fall of accuracy from the shadow world's.
     """
 
     people: int
@@ -36,11 +36,11 @@ class ActorRecord:
     """The record of one actor in one round.
 
     Attributes:
-        members: the number of members it may act for. acting: the number of them who changed or withheld their data.
+        members: the number of its members. acting: the number of them who changed or withheld their data.
         moved, relabelled, left, added: how many moved, contributed another label, withheld their data, were added.
-        burden_mean, burden_max, burden_total: how far members moved, in the actor's own norm; the mean is over all
-            members, including those who did not move (0 where there are none).
-        heaviest: the farthest that one person has moved so far, in all rounds together. A person with several rows in a
+        burden_mean, burden_max, burden_total: the length of members' moves, in the actor's own norm; the mean is over
+            all members, including those who did not move (0 where there are none).
+        heaviest: the longest total move of one person so far, over all rounds. A person with several rows in a
             round counts by the row that moves farthest, because budgets are for each row; or, where a `total` limits
             them together, by all of them.
         filtered: the number of its members with data on which the operator did not train.
@@ -66,9 +66,9 @@ class AdviceRecord:
     """The record of advice that an actor gave in one round, with its present validity.
 
     Attributes:
-        actor, given: the actor, and the round. age: how many rounds ago.
-        people: how many got it. valid: the share for whom the model now predicts the promised class, at the advised
-            features.
+        actor, given: the actor, and the round. age: the number of rounds since then.
+        people: the number of people who got it. valid: the share for whom the model now predicts the
+            promised class, at the advised features.
     """
 
     actor: str
@@ -84,8 +84,8 @@ class Round:
 
     Attributes:
         number: 0, 1, ….
-        crowd: the people who arrived, before anybody acted. on_record: the same with the codes and groups that they
-            have after the deployed model's decisions; `crowd` itself where nothing depends on decisions.
+        crowd: the people who arrived, before anybody acted. on_record: the same with their codes and groups
+            after the deployed model's decisions; `crowd` itself where nothing depends on decisions.
         batch: the contributed data, on which the operator trained. origin: for each row of the batch, its position in
             the crowd, −1 for an added point.
         deployed: the model before. state: the model after. shadow: the model had nobody acted, in this round or before.
@@ -94,14 +94,14 @@ class Round:
         outcomes: the outcome of each collective's query under the model after the round; for a world without a
             collective, that of its query, under the name None.
         before: the same from the model before the round.
-        critical_mass: for each collective that acted, the smallest share of its members, in a random order, that was
-            found to reach the goal; NaN where all are not enough, 0 where none is needed.
+        critical_mass: for each collective that acted, the smallest share found, in a random order of its members, that
+            reaches the goal; NaN where all are not enough, 0 where none is needed.
         accuracy: on the holdout. groups: the holdout by groups. collateral: the share of the holdout whose prediction
-            differs from the shadow's. accuracy_fall: by how much accuracy is below the shadow's.
-        validity: of all advice given so far, the share that is still valid; NaN where there is none. advice: by round.
+            differs from the shadow's. accuracy_fall: the fall of accuracy from the shadow's.
+        validity: the share of all advice so far that is still valid; NaN where there is none. advice: by round.
         actors: the record of each actor. spent: for each actor, persons (s,) and how far each has moved so far.
         shift: ‖θ_t − θ_{t−1}‖₂. changed: the share of the holdout whose prediction changed with it.
-        retrained: whether the operator updated the model. filtered: how many rows of the batch it did not train on.
+        retrained: whether the operator updated the model. filtered: the number of rows of the batch left out.
     """
 
     number: int
@@ -131,7 +131,7 @@ class Round:
 
 
 class MovementLedger:
-    """A ledger of how far each person has moved so far as one actor's own."""
+    """A ledger of the distance that each person has moved so far for one actor."""
 
     def __init__(self) -> None:
         """Begin with nobody."""
@@ -145,10 +145,10 @@ class MovementLedger:
         return np.where(self.persons[places] == persons, self.totals[places], 0.0)
 
     def add(self, persons: Rows, lengths: Array, *, rows_add_up: bool) -> None:
-        """Note a round.
+        """Record a round.
 
-        A person who is there several times in it moves by all of its rows together where those are limited together
-        (`rows_add_up`); where each is limited by itself, it counts by the one that moves farthest.
+        A person with several rows in it moves by the sum of its rows if a total limits them together (`rows_add_up`),
+        and otherwise by the row that moves farthest.
         """
         some = lengths > 0
         if not some.any():
@@ -163,5 +163,5 @@ class MovementLedger:
 
     @property
     def heaviest(self) -> float:
-        """The most that one person has moved."""
+        """The largest distance of one person."""
         return float(self.totals.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Rounds as tables: one row a round and collective, and long tables by group, actor and advice."""
+"""Rounds as tables: one row for each round and collective, and long tables by group, actor and advice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLUMNS = {
 
 
 class Tables:
-    """Rows of rounds as they come; they become DataFrames when asked for."""
+    """Rows of rounds, which become DataFrames on request."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -48,7 +48,7 @@ class Tables:
         self._advice: list[dict[str, Any]] = []
 
     def add(self, one: Round) -> None:
-        """Write down a round."""
+        """Record a round."""
         self.seen += 1
         for name in one.outcomes or (None,):
             self._main.append(_row(one, name))
@@ -62,19 +62,19 @@ class Tables:
             self._advice.append({"round": one.number, **vars(advice)})
 
     def main(self) -> Any:
-        """Return one row a round and collective."""
+        """Return one row for each round and collective."""
         return _frame(self._main, tuple(COLUMNS))
 
     def by_group(self) -> Any:
-        """Return one row a round and group."""
+        """Return one row for each round and group."""
         return _frame(self._groups, ("round", "group", "people", "accuracy", "changed", "accuracy_fall"))
 
     def by_actor(self) -> Any:
-        """Return one row a round and actor."""
+        """Return one row for each round and actor."""
         return _frame(self._actors, ("round", "actor"))
 
     def by_advice(self) -> Any:
-        """Return one row a round and earlier round in which an actor gave advice."""
+        """Return one row for each round and earlier round in which an actor gave advice."""
         return _frame(self._advice, ("round", "actor", "given", "age", "people", "valid"))
 
 

@@ -1,4 +1,4 @@
-"""Contributions of all actors in a round: who acts for whom, and what the operator trains on."""
+"""Contributions of all actors in a round: each actor's people, and the operator's training data."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Act:
     """One actor's part in a round.
 
     Attributes:
-        name: of the actor. mine: (m,), for whom it acts, as positions in the crowd.
-        deed: what they do. lengths: (m,), how far each moves.
+        name: the actor's name. mine: (m,), its people, as positions in the crowd.
+        deed: their deed. lengths: (m,), how far each moves.
     """
 
     name: str
@@ -33,15 +33,15 @@ class Act:
     lengths: Array
 
     def acting(self, crowd: Crowd) -> NDArray[np.bool_]:
-        """Return who of them (m,) hands in something else than before, or nothing."""
+        """Return who of them (m,) changes or withholds its data."""
         return self.deed.acts(crowd.codes[self.mine])
 
     def acted(self, crowd: Crowd) -> bool:
-        """Report whether anything comes of it."""
+        """Report whether it changes any data."""
         return bool(self.acting(crowd).any()) or self.deed.counts(crowd.codes[self.mine])["added"] > 0
 
     def only(self, some: Rows, crowd: Crowd) -> Act:
-        """Return the same with some members alone acting, by position in `mine`, and as large a share of added ones."""
+        """Return the same with only some members acting, by position in `mine`, and the same share of added points."""
         does = np.zeros(self.mine.size, dtype=bool)
         does[some] = True
         deed = self.deed.if_only(does, crowd.codes[self.mine])
@@ -52,9 +52,9 @@ class Act:
 
 
 def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, taken: Sequence[Rows] = ()) -> list[Rows]:
-    """Return for whom each actor acts: who is claimed by several belongs to the first, and who is `taken` to nobody.
+    """Return each actor's people: a person claimed by several belongs to the first, and a `taken` one to nobody.
 
-    `lots(actor)` gives the random numbers by which an actor draws.
+    `lots(actor)` returns an actor's random numbers.
     """
     free, found = np.ones(crowd.size, dtype=bool), []
     for rows in taken:
@@ -77,10 +77,10 @@ def memberships(actors: Sequence[Any], crowd: Crowd, number: int, lots: Any, tak
 
 
 def done_by(actor: Any, caps: Caps, view: View) -> Act:
-    """Return what an actor does; raise where it exceeds its limits, which are those that it began with.
+    """Return an actor's deed; raise where it exceeds the limits with which the actor began.
 
-    `view` is the world's own, by which deeds are checked. The actor gets another one, of which nothing can be changed
-    that the world, the operator or another actor goes by; and of what it answers the world keeps a copy.
+    `view` is the world's own, which checks deeds. The actor gets a read-only copy, so that it cannot change data of the
+    world, the operator or another actor; and the world keeps a copy of its answer.
     """
     name = actor.name
     deed = actor.act(handed_out(view))
@@ -94,7 +94,7 @@ def done_by(actor: Any, caps: Caps, view: View) -> Act:
 
 
 def handed_out(view: View) -> View:
-    """Return the same for somebody who is not to be trusted with it."""
+    """Return a read-only copy for an actor, who is not trusted."""
     parts = ("crowd", "mine", "deployed", "past", "spent")
     return replace(view, **{part: sealed(getattr(view, part)) for part in parts})
 
@@ -122,9 +122,9 @@ class RoundContributions:
 
 
 def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> RoundData:
-    """Return what everybody hands in together.
+    """Return everybody's contributions together.
 
-    `relabel(rows, features)` gives the codes of those who moved, and whose actor hands in no labels.
+    `relabel(rows, features)` gives the codes of people who moved and whose actor contributes no labels.
     """
     if not any(act.acted(crowd) for act in acts):
         return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))

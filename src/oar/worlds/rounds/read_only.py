@@ -1,7 +1,7 @@
-"""Data that cannot be written to: what a world hands out and what it writes down stay as they are.
+"""Read-only data: a world's views and records cannot be changed.
 
 An array is copied once, into memory that nobody can make writable again (Python's `bytes`; a flag alone could be set
-back). What is sealed already is not copied. Arrays of objects cannot be kept so: they are copied every time.
+back). Sealed arrays are not copied again. Arrays of objects cannot be sealed, and are copied every time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind")
 
 
 def sealed(value: Kind) -> Kind:
-    """Return the same data with no array or container that could be changed in place by whoever is handed them.
+    """Return the same data without any array or container that could be changed in place.
 
     It looks into populations, dataclasses, tuples, lists and dicts; everything else is returned as it is.
 

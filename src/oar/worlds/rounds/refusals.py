@@ -1,4 +1,4 @@
-"""The world's own checks: a deed that exceeds what its actor may do is refused, by whoever it was thought up."""
+"""The world's own checks: a deed that exceeds its actor's limits is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLOATS, CODES, FLAGS = DType("fiu", np.float64, "numbers"), DType("iu", np.intp,
 
 
 def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]:
-    """Return a deed as the world's own copy of it, and how far each moves, (m,).
+    """Return the world's own copy of a deed, and how far each moves, (m,).
 
     Raise where it is no deed, or exceeds the actor's limits.
     """
@@ -67,7 +67,7 @@ def _without_rounding(deed: Deed, caps: Caps, view: View) -> Deed:
 
 
 def together(values: Array, view: View) -> Array:
-    """Return, for each of an actor's people, the sum over all rows (m,) that are the same person in this round."""
+    """Return, for each of an actor's people, the sum over all rows (m,) of the same person in this round."""
     _, places = np.unique(view.crowd.persons[view.mine], return_inverse=True)
     return np.asarray(np.bincount(places, weights=values)[places], dtype=np.float64) if places.size else values
 

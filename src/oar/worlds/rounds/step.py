@@ -1,4 +1,4 @@
-"""One round of a simulation, as something that can be asked again: with another model deployed, or fewer members."""
+"""One round of a simulation, which can be repeated with another deployed model, or with fewer members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SimulationRound:
-    """One round of a simulation: what can be asked of it again, with other deployed models, and with fewer members."""
+    """One round of a simulation, which can be repeated with other deployed models, and with fewer members."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class SimulationRound:
         return memberships(actors, crowd, self.number, self.simulation.lots, taken)
 
     def acts(self, state: State) -> tuple[Act, ...]:
-        """Return what everybody does if this is deployed: first who acts before it decides, then all others."""
+        """Return everybody's deeds if this is deployed: first of actors before its decision, then of all others."""
         early = self._done(self._early, self._taken, self.crowd, state)
         for act in early:
             if act.deed.codes is not None:
@@ -64,7 +64,7 @@ class SimulationRound:
         )
 
     def on_record(self, state: State, acts: tuple[Act, ...]) -> Crowd:
-        """Return the crowd as it is on record once this model has decided about it, after who acts before that."""
+        """Return the crowd's records after this model's decision, which follows the actors before it."""
         if not self._decides:
             return self.crowd
         world, applied, early = self.simulation.world, self.crowd.features.copy(), {one.name for one in self._early}
@@ -90,7 +90,7 @@ class SimulationRound:
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundData:
-        """Return what the operator gets, if this is deployed."""
+        """Return the operator's data, if this is deployed."""
         world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
         crowd = self.on_record(state, acts)
 
@@ -101,19 +101,19 @@ class SimulationRound:
         return handed_in(self.simulation.register, crowd, acts, relabel)
 
     def done(self, state: State) -> RoundContributions:
-        """Return what everybody does if this is deployed, and what comes of it."""
+        """Return everybody's deeds if this is deployed, and the resulting contributions."""
         acts = self.acts(state)
         return RoundContributions(acts, self.on_record(state, acts), self.handed_in(acts, state))
 
     def retrained(
         self, state: State, done: RoundContributions, some: Callable[[Act, Crowd], Act] | None = None
     ) -> tuple[State, tuple[RoundContributions, ...]]:
-        """Return what is deployed after the round, and all answers that the operator asked for.
+        """Return the state after the round, and all responses that the operator asked for.
 
         Args:
-            state: what was deployed.
-            done: what was done, and handed in.
-            some: who of an act's members alone act in answers, None for all. Where nobody acts, nobody does in them.
+            state: the state before the round.
+            done: the round's deeds and contributions.
+            some: the only members of an act who act in responses; None for all. If nobody acts, nobody does in them.
         """
         heard: list[RoundContributions] = []
 
@@ -132,7 +132,7 @@ class SimulationRound:
         return found, tuple(heard)
 
     def idle(self, state: State) -> RoundContributions:
-        """Return what comes of nobody's doing anything."""
+        """Return the contributions if nobody acts."""
         return RoundContributions((), self.on_record(state, ()), self.handed_in((), state))
 
     def reached(self, name: str, state: State) -> bool:
@@ -145,14 +145,14 @@ class SimulationRound:
 
 
 def before_decision(actor: Any) -> bool:
-    """Report whether somebody acts before the deployed model decides."""
+    """Report whether an actor acts before the deployed model decides."""
     return bool(getattr(actor, "before_decision", False))
 
 
 def deployed(operator: Any, where: str, work: Callable[[], State]) -> State:
-    """Return what an operator deploys, as the world's own; errors say where, and which operator's it is.
+    """Return the world's own copy of an operator's state; errors name the place and the operator.
 
-    What the operator keeps in memory is its own affair.
+    The operator's memory is not copied.
     """
     who = f"{where}, {getattr(operator, 'name', type(operator).__name__)}"
     try:
