@@ -108,7 +108,7 @@ def _named(part: str, name: Any, known: Sequence[str], place: int) -> str:
 
 
 def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
-    """Return the values of an axis, each once; where it is left out, the problem's own."""
+    """Return the values of an axis, each once; the default is the problem's own."""
     if values is None:
         return [own]
     if not is_listing(values):

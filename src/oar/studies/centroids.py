@@ -142,7 +142,7 @@ class Classes:
         return row_of(Result(problem, proposal, audit, proof=within_radii(problem, seen, radii)))
 
     def _acting(self, problem: Problem, draw: Draw) -> tuple[Array, NDArray[np.int64]]:
-        """Return the weight (k,) and number (k,) of those who take part; members who ask do not."""
+        """Return the weight (k,) and number (k,) of participants; query subjects are none."""
         number = self._numbers[draw]
         weights, counts = self._weights[number].copy(), self._counts[number].copy()
         share, seed = draw

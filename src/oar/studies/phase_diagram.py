@@ -137,7 +137,7 @@ def _ticks(axes: Any, budgets: Any, shares: Any) -> None:
 
 
 def _foot(figure: Any, table: Any, panels: Iterable[Any]) -> None:
-    """Say what lines and hatching are, and what is missing, below."""
+    """Explain lines, hatching and missing cells below the figure."""
     drawn = list(panels)
     said = ["orange line: from there on, at least every second time"] if any(axes.lines for axes in drawn) else []
     said += ["hatched: not asked for, failed or not done"] if any(axes.patches for axes in drawn) else []

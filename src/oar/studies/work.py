@@ -72,7 +72,7 @@ class Work:
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what was kept: it is made anew elsewhere."""
+        """Leave out cached values, which are computed again elsewhere."""
         return self.__dict__ | {"kept": {}}
 
     @property
@@ -217,7 +217,7 @@ def _no_budgets(problem: Problem) -> str:
 
 
 def _share_of(part: Any) -> float | None:
-    """Return the share that takes part: all, or a random one; None for those who are named in some other way."""
+    """Return the participating share: all, or a random one; None for participants named in another way."""
     if part.participants is None:
         return 1.0
     return float(part.participants) if is_share(part.participants) else None

@@ -119,7 +119,7 @@ class Respond(Protocol):
     """The response of the round's people if the operator had deployed these parameters."""
 
     def __call__(self, state: State) -> Population:
-        """Return everyone's data as they would be handed in."""
+        """Return everyone's data as they would be contributed."""
         ...
 
 

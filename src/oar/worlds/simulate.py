@@ -72,7 +72,7 @@ class Simulation:
     def __init__(
         self, world: World, policies: Mapping[str, Any], rounds: int, seed: int, critical_masses: bool
     ) -> None:
-        """Check who asks; `simulate` checks the rest."""
+        """Check the queries; `simulate` checks the rest."""
         self.world, self.rounds, self.seed = world, rounds, seed
         self._critical_masses = critical_masses
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
@@ -102,7 +102,7 @@ class Simulation:
         return self
 
     def __next__(self) -> Round:
-        """Run the next round; where one has failed, say so again rather than end there."""
+        """Run the next round; after a failed one raise its error again."""
         if self._failed is not None:
             raise self._failed
         try:

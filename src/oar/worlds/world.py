@@ -66,7 +66,7 @@ class World:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Refuse what is missing, and names that are there twice."""
+        """Refuse missing settings and repeated names."""
         for argument, powers in (
             ("arrivals", ("draw", "label", "classes")),
             ("operator", ("begin", "retrain", "model")),

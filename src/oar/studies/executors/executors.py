@@ -143,8 +143,8 @@ def _started() -> subprocess.Popen[bytes]:
     """Start a process that answers; Ctrl-C is for this one alone.
 
     It finds modules where this one does, and in the same order. -P: Python would look in the current folder first,
-    where data may lie beside a file called struct.py. Where this process does so, as in a notebook, that folder
-    comes last: modules in it are found, and take nobody's place.
+    where data may lie beside a file called struct.py. If this process does so, as in a notebook, that folder
+    comes last: its modules are found, and replace no others.
     """
     return subprocess.Popen(
         [sys.executable, "-P", "-c", "from oar.studies.executors.worker import main; main()"],
@@ -220,7 +220,7 @@ class DaskExecutor:
         remote.add_done_callback(hand_over)
 
     def _outcome(self, found: Any) -> tuple[list[Row] | None, Any]:
-        """Return a unit's answers, or why there are none; neither where a worker took along what they were made of."""
+        """Return a unit's answers, or the reason why there are none; neither if a worker died with its data."""
         if found.status == "error":
             return None, found.exception()
         if found.status == "finished":
@@ -247,7 +247,7 @@ _receiving = threading.Lock()
 
 
 def _answered_there(name: str, sent: bytes, unit: WorkUnit) -> list[Row]:
-    """Answer a unit on a worker, which makes the problem of what it was sent once."""
+    """Answer a unit on a worker, which unpickles the problem once."""
     from joblib.externals.loky.cloudpickle_wrapper import loads
 
     with _receiving:

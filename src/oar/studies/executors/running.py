@@ -74,7 +74,7 @@ class Run:
                 time.sleep(POLL)
 
     def _through(self, units: deque[WorkUnit]) -> None:
-        """Go through units once; those that others have claimed meanwhile are left to them."""
+        """Go through units once, without those that others have claimed meanwhile."""
         while units or self._flying:
             check_interrupted()
             while units and len(self._flying) < self.executor.number:
@@ -113,7 +113,7 @@ class Run:
         return f"study: {self._done:,} of {len(self.cells):,} cells{failed}"
 
     def _ask_for_help(self) -> None:
-        """Start other processes where much is left to do and the caller did not say how many there shall be."""
+        """Start other processes if much work remains and the caller did not set their number."""
         early = self._finished < FEW or time.monotonic() - self._began < ALONE
         if not self._helped or self._flying or early or self.pace.work < WORTH:
             return

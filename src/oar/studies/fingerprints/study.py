@@ -104,7 +104,7 @@ def is_same(known: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def _compared(known: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield every part that both have: what it is called, as it was, and as it is."""
+    """Yield every part that both have: its name, its stored value, and its new value."""
     for part in ("people", "action", "solver"):
         yield part, known[part], now[part]
     for part, singular in (("models", "model"), ("queries", "query")):
@@ -135,7 +135,7 @@ def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _model(model: Any, problem: Problem) -> dict[str, Any]:
-    """Return a model's part; of one with somebody's own code in it also what it answers."""
+    """Return a model's part, with its answers if it has code of the user's own."""
     part = _part(model, repr(model))
     answers = "compiled_by" in part and "unknown" not in part and not problem.people.streamed
     return part | {"probe": probed(model, problem)} if answers else part

@@ -71,7 +71,7 @@ class Store:
         return connection
 
     def _check(self, create: bool) -> None:
-        """Refuse what is no study; a file that a kill left empty is a new one."""
+        """Refuse a file without a study; an empty file, left by a kill, is new."""
         self._connection.execute("BEGIN")  # one look at everything: another process may be making the tables just now
         (tables,) = self._one("SELECT count(*) FROM sqlite_master")
         (mark,), (version,) = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")

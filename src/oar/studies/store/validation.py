@@ -66,7 +66,7 @@ def check_place(path: Path, create: bool) -> None:
 
 
 def _kind_of(path: Path) -> str | None:
-    """Return what is at a path, links followed; None where nothing is."""
+    """Return the kind of file at a path, links followed; None where there is none."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

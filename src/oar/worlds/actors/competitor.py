@@ -82,7 +82,7 @@ class CompetingCollective:
     policy: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no collective, and what is no policy."""
+        """Refuse anything but a collective and a policy."""
         check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
         if self.policy is not None and not is_policy(self.policy):
             raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")

@@ -81,7 +81,7 @@ class FeatureCollision(Movers):
         return Deed(moves=points - bases, note={"apart": _mean_apart(represent(points, query)[0])})
 
     def _near(self, bases: Array, points: Array) -> Array:
-        """Return points, projected onto what is within the budget of their bases."""
+        """Return points, projected onto the balls of the budget around their bases."""
         return bases + self.norm.project(points - bases, np.full(len(bases), self.budget))
 
 

@@ -107,8 +107,8 @@ def _across(normals: Array, points: Array, rows: Array, norm: Norm, reach: float
 def _projected(normals: Array, missing: Array, norm: Norm, reach: float) -> Array:
     """Return argmin ‖δ‖₂ with a_c·δ ≥ m_c (Lawson and Hanson's least distance programming).
 
-    With u ≥ 0 the nearest that (Aᵀ; mᵀ) u comes to (0, …, 0, 1) and r what is left, δ = −r_{1…d} / r_{d+1}; where
-    nothing is left, no δ does.
+    Let u ≥ 0 minimise the distance of (Aᵀ; mᵀ) u from (0, …, 0, 1), with residual r. Then δ = −r_{1…d} / r_{d+1}; if
+    the residual is zero, no δ satisfies the constraints.
     """
     moves = np.zeros((len(missing), normals.shape[1]))
     target = np.append(np.zeros(normals.shape[1]), 1.0)

@@ -62,7 +62,7 @@ class WorldQuery:
     """A query that is evaluated under several models."""
 
     def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
-        """Read who asks and for what; `every_class` are people of all classes."""
+        """Read the query subjects and goals; `every_class` are people of all classes."""
         check_kind(argument, query, Query, "an oar.Query(…)")
         if isinstance(query.features, Members):
             raise OptionError(

@@ -124,7 +124,7 @@ class PerformativelyStable:
         return state
 
     def _refit(self, state: State, people: Population) -> tuple[Any, float]:
-        """Return argmin R, and how far that is away, as a share of 1 + ‖θ‖."""
+        """Return argmin R, and its distance as a share of 1 + ‖θ‖."""
         parameters = self.model.fit(people)
         away = float(np.linalg.norm(flat(parameters) - state.flat))
         return parameters, away / (1 + float(np.linalg.norm(state.flat)))

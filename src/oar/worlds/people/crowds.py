@@ -132,7 +132,7 @@ class Register:
     """A register makes populations of one world's classes and features from codes; it looks labels up once."""
 
     def __init__(self, classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> None:
-        """Keep one person of each class, of whom everyone is a copy."""
+        """Keep one person of each class as a template."""
         features: Any = np.zeros((len(classes), dimensions))
         self.every_class = Population.of_codes(features, np.arange(len(classes)), classes)
         if self.every_class.classes != tuple(classes):

@@ -55,7 +55,7 @@ def _read_before(view: CollectiveView) -> tuple[Population, ...]:
 
 
 def _expected(view: CollectiveView, number: int) -> Crowd:
-    """Return people as they may arrive in a round; what is decided about them is supposed to be as it would be now."""
+    """Return expected arrivals of a round, with decisions as of the present model."""
     crowd = view.arrivals.draw(number, view.rng)
     if not depends_on_decisions(view.arrivals):
         return crowd
@@ -64,11 +64,11 @@ def _expected(view: CollectiveView, number: int) -> Crowd:
 
 
 def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
-    """Return who of people as they may arrive will be members: who is one now stays one, the others are drawn.
+    """Return the members among expected arrivals: present members stay members, the others are drawn.
 
-    Lots are not known to planners. Of somebody who is there now and no member it is known that its lot is not below the
-    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's is below a' < a with
-    probability a'/a.
+    Planners do not know people's uniform draws. The draw of a person who is present and not a member is not below the
+    adoption a; it is below a' > a, of a later round, with probability (a' − a)/(1 − a). A member's draw is below a' < a
+    with probability a'/a.
     """
     collective, everyone = view.collective, np.arange(crowd.size)
     here, mine = (np.isin(crowd.persons, some) for some in (view.crowd.persons, view.crowd.persons[view.mine]))
@@ -82,7 +82,7 @@ def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
 
 
 def _left(view: CollectiveView, persons: Rows) -> Array:
-    """Return how far persons may still move in all rounds that are left; ∞ where rounds do not share a budget."""
+    """Return how far persons may still move in all remaining rounds; ∞ where rounds do not share a budget."""
     if view.collective.total is None:
         return np.full(persons.size, np.inf)
     spent = np.zeros(persons.size) if view.spent_by is None else view.spent_by(persons)

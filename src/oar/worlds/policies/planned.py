@@ -109,11 +109,11 @@ class _Following:
 
 
 class _Signals:
-    """What a plan says to members of each round whom it has not seen.
+    """A plan's signals for members whom it has not seen, round by round.
 
-    With δ_i the moves of the m members of class c in round t of those that it was made for, these are told
+    With δ_i the moves of the m planned members of class c in round t, the signals are
 
-        D_c = Σ_i δ_i / m   (the average move)        a_c = Σ_i ‖δ_i‖ / m   (how far they go on average)
+        D_c = Σ_i δ_i / m   (the average move)        a_c = Σ_i ‖δ_i‖ / m   (their average length)
     """
 
     def __init__(self, problem: OnlineProblem, each: Array, promised: float) -> None:

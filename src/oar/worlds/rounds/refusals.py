@@ -84,7 +84,7 @@ def _check_far(who: str, what: str, lengths: Array, most: float, view: View, adv
 
 
 def _read(who: str, deed: Deed, view: View) -> Deed:
-    """Return a deed of sealed arrays; raise where one of them is not what it must be."""
+    """Return a deed of sealed arrays; raise where one of them is invalid."""
     size, dimensions, classes = view.mine.size, view.crowd.features.shape[1], len(view.crowd.classes)
     if not isinstance(deed.note, Mapping):
         raise DataError(f"{who}: note must be a dict, got an object of type {type(deed.note).__name__}.")

@@ -35,7 +35,7 @@ class SimulationRound:
         past: tuple[Population, ...],
         spent: Mapping[str, MovementLedger],
     ) -> None:
-        """Say who acts for whom."""
+        """Find each actor's people."""
         self.simulation, self.number, self.crowd = simulation, number, crowd
         self._deployed, self._past, self._spent = deployed, past, spent
         self._decides = depends_on_decisions(simulation.world.arrivals)
