@@ -9,6 +9,7 @@ from oar.actions.own_action import Action
 from oar.actions.perturb import Perturb
 from oar.actions.relabel import Relabel, RelabelLimits
 from oar.actions.withhold import Withhold, WithholdLimits
+from oar.checks import is_text
 from oar.errors import DataError
 
 KINDS = (Perturb, Relabel, Withhold)
@@ -50,7 +51,7 @@ def as_action(action: Any) -> Any:
 def _own(action: Action) -> Action:
     """Return an author's own action; raise where it has no name, or could not be changed a little."""
     kind = type(action)
-    if not isinstance(kind.name, str) or not kind.name:
+    if not is_text(kind.name):
         raise DataError(f"action: {kind.__name__} must have a name, a string that is not empty; got {kind.name!r}.")
     maker = next(one for one in kind.__mro__ if "__init__" in vars(one))
     if "__dataclass_params__" not in vars(maker):
@@ -60,7 +61,11 @@ def _own(action: Action) -> Action:
     return action
 
 
+def parts_of(action: Any) -> tuple[Any, ...]:
+    """Return the actions that go together: several, or the only one."""
+    return action if isinstance(action, tuple) else (action,)
+
+
 def part_of(action: Any, kind: type[Kind]) -> Kind | None:
     """Return the action of one kind, None where there is none."""
-    parts = action if isinstance(action, tuple) else (action,)
-    return next((part for part in parts if isinstance(part, kind)), None)
+    return next((part for part in parts_of(action) if isinstance(part, kind)), None)

@@ -11,14 +11,14 @@ A defence is deterministic given `rng`, so a defended refit is a function like a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import with_near_names
+from oar.checks import is_listing, with_near_names
 from oar.errors import OptionError
 from oar.people import Population
 from oar.typing import DefenceLike
@@ -120,13 +120,14 @@ def as_defence(given: DefenceLike | None) -> Defence:
 
 
 def _parts(given: Any) -> tuple[Defence, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, Together):
-        return given.parts
-    if isinstance(given, Defence):
-        return (given,)
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    match given:
+        case None:
+            return ()
+        case Together():
+            return given.parts
+        case Defence():
+            return (given,)
+    if is_listing(given):
         return tuple(part for one in given for part in _parts(one))
     raise OptionError(
         "defence: must be one of oar.defences, such as oar.defences.TrimmedCentroids(0.1), or a list of them, got "

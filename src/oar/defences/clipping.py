@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import with_near_names
 from oar.defences.base import Array, Defence, Prepared
@@ -57,7 +56,7 @@ class ClippedInfluence(Defence):
         everyone = np.ones(people.size, dtype=bool)
         if parameters is None:
             return Prepared(people, everyone)
-        pulls = _Pulls(people, model, parameters)
+        pulls = _pulls(people, model, parameters)
         weights, lengths = people.row_weights, pulls.lengths
         counted = np.flatnonzero(weights > 0)
         order = counted[lengths[counted].argsort(kind="stable")]
@@ -86,59 +85,58 @@ def reweighed(people: Population, model: Any, weights: Array) -> Population:
     return people.contributing(weights, shares=people.class_rows())
 
 
-class _Pulls:
-    """G (n,) and ∇_x G (n, d) of people at a deployed model."""
+class _CentroidPulls:
+    """G (n,) and ∇_x G (n, d) of people at their class's centroids (n, d)."""
 
-    def __init__(self, people: Population, model: Any, parameters: Any) -> None:
-        self._features = np.asarray(people.features, dtype=np.float64)
-        self._model, self._parameters = model, parameters
-        self._codes: NDArray[Any] | None = None
-        if isinstance(parameters, Centroids):
-            self._codes = people.codes(0, people.size)
-            self.lengths = np.linalg.norm(self._offsets, axis=1)
-            return
-        assert isinstance(model, Differentiable)
-        self._targets = model.targets(people)
-        if self._is_linear:
-            slopes, _, far = self._linear()
-            self.lengths = np.linalg.norm(slopes, axis=0) * far
-        else:
-            self.lengths = self._by_jax()[0]
-
-    @property
-    def _offsets(self) -> Array:
-        return self._features - self._parameters.positions[self._codes]
-
-    @property
-    def _is_linear(self) -> bool:
-        return isinstance(self._model.unscaled, Linear)
+    def __init__(self, features: Array, centroids: Array) -> None:
+        self._offsets = features - centroids
+        self.lengths = np.linalg.norm(self._offsets, axis=1)
 
     def gradients(self) -> Array:
         """Return ∇_x G; 0 where G is 0, where it has none."""
-        safe = np.where(self.lengths > 0, self.lengths, 1.0)
-        if self._codes is not None:
-            return self._offsets / safe[:, None]
-        if not self._is_linear:
-            return self._by_jax()[1]
-        slopes, outputs, far = self._linear()
-        size = np.linalg.norm(slopes, axis=0)
-        along = slopes / np.where(size > 0, size, 1.0)
-        bent = np.asarray(self._model.unscaled.bend(outputs, self._targets.T, along))
-        return far[:, None] * (bent.T @ self._parameters[:, :-1]) + (size / far)[:, None] * self._features
+        return self._offsets / np.where(self.lengths > 0, self.lengths, 1.0)[:, None]
 
-    def _linear(self) -> tuple[Array, Array, Array]:
-        """Return a (o, n), z (o, n) and √(1 + ‖x‖²) (n,)."""
-        outputs = self._parameters[:, :-1] @ self._features.T + self._parameters[:, -1:]
-        slopes = np.asarray(self._model.unscaled.slopes(outputs, self._targets.T))
-        return slopes, outputs, np.sqrt(1 + (self._features**2).sum(axis=1))
 
-    def _by_jax(self) -> tuple[Array, Array]:
-        need_jax_functions(self._model.unscaled, "oar.defences.ClippedInfluence")
+class _LinearPulls:
+    """The same of people at a deployed linear model."""
+
+    def __init__(self, model: Any, parameters: Any, features: Array, targets: Array) -> None:
+        self._model, self._matrix, self._features, self._targets = model.unscaled, parameters, features, targets
+        self._outputs = parameters[:, :-1] @ features.T + parameters[:, -1:]  # z (o, n)
+        self._slopes = np.asarray(self._model.slopes(self._outputs, targets.T))  # a (o, n)
+        self._far = np.sqrt(1 + (features**2).sum(axis=1))
+        self.lengths = np.linalg.norm(self._slopes, axis=0) * self._far
+
+    def gradients(self) -> Array:
+        """Return ∇_x G."""
+        size = np.linalg.norm(self._slopes, axis=0)
+        along = self._slopes / np.where(size > 0, size, 1.0)
+        bent = np.asarray(self._model.bend(self._outputs, self._targets.T, along))
+        return self._far[:, None] * (bent.T @ self._matrix[:, :-1]) + (size / self._far)[:, None] * self._features
+
+
+class _AutodiffPulls:
+    """The same of people at any other deployed model."""
+
+    def __init__(self, model: Any, parameters: Any, features: Array, targets: Array) -> None:
+        need_jax_functions(model.unscaled, "oar.defences.ClippedInfluence")
         import jax
 
         with jax.enable_x64(True):
-            found = _compiled(self._model)(self._parameters, self._features, self._targets)
-        return np.asarray(found[0]), np.asarray(found[1])
+            self.lengths, self._gradients = map(np.asarray, _compiled(model)(parameters, features, targets))
+
+    def gradients(self) -> Array:
+        """Return ∇_x G."""
+        return self._gradients
+
+
+def _pulls(people: Population, model: Any, parameters: Any) -> _CentroidPulls | _LinearPulls | _AutodiffPulls:
+    """Return how hard people pull at a deployed model."""
+    features = np.asarray(people.features, dtype=np.float64)
+    if isinstance(parameters, Centroids):
+        return _CentroidPulls(features, parameters.positions[people.codes(0, people.size)])
+    kind = _LinearPulls if isinstance(model.unscaled, Linear) else _AutodiffPulls
+    return kind(model, parameters, features, model.targets(people))
 
 
 @lru_cache(maxsize=8)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number, with_near_names
+from oar.checks import is_number, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.people import Population
@@ -17,6 +18,8 @@ from oar.typing import Frame, Groups, PeopleLike
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+SHARE = 1.0, "a share between 0 and 1"
+BOUNDS = {"changed": SHARE, "lost": SHARE, "worse": (sys.float_info.max, "a number ≥ 0")}  # the largest, in words
 
 
 @with_near_names
@@ -60,22 +63,26 @@ class Keep:
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be, and settings that would do nothing."""
-        if self.changed is None and self.worse is None and self.lost is None:
+        given = self.given
+        if given.keys().isdisjoint(BOUNDS):
             raise OptionError("Keep: must limit something, got neither changed nor lost nor worse.")
-        for name in ("changed", "lost"):
-            share = getattr(self, name)
-            if share is not None and not (is_number(share) and 0 <= share <= 1):
-                raise DataError(f"{name}: must be a share between 0 and 1, got {share!r}.")
-        if self.worse is not None and not (is_number(self.worse) and 0 <= self.worse < np.inf):
-            raise DataError(f"worse: must be a number ≥ 0, got {self.worse!r}.")
+        for name, (most, what) in BOUNDS.items():
+            bound = given.get(name, 0.0)
+            if not (is_number(bound) and 0 <= bound <= most):
+                raise DataError(f"{name}: must be {what}, got {bound!r}.")
         for name, needed in (("groups", ("changed", "lost")), ("held_out", ("worse",))):
-            if getattr(self, name) is not None and all(getattr(self, one) is None for one in needed):
+            if name in given and given.keys().isdisjoint(needed):
                 raise OptionError(f"{name}: is only used with {' or '.join(needed)}; give that too, or leave it out.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that say something, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def resolved(self, people: Population, regresses: bool) -> SideEffectLimits:
         """Read groups and held-out people; raise where they do not fit the people."""
         for name in ("changed", "lost"):
-            if regresses and getattr(self, name) is not None:
+            if regresses and name in self.given:
                 raise OptionError(f"{name}: counts predicted classes, and values are predicted here; use worse.")
         group = None if self.groups is None else grouped(people, self.groups)
         scored = None if self.held_out is None else held_out_people(people, regresses, self.held_out)
@@ -83,13 +90,9 @@ class Keep:
 
     def __repr__(self) -> str:
         """Show what was set, data by their size."""
-        said = {"changed": self.changed, "lost": self.lost, "worse": self.worse}
-        parts = [f"{name}={value}" for name, value in said.items() if value is not None]
-        if self.groups is not None:
-            parts.append(f"groups={self.groups!r}" if isinstance(self.groups, str) else "groups=…")
-        if self.held_out is not None:
-            parts.append("held_out=…")
-        return f"Keep({', '.join(parts)})"
+        said = {name: getattr(self, name) for name in BOUNDS}
+        said |= {"groups": repr(self.groups) if is_text(self.groups) else "…", "held_out": "…"}
+        return f"Keep({', '.join(f'{name}={value}' for name, value in said.items() if name in self.given)})"
 
 
 class SideEffects(NamedTuple):
@@ -120,17 +123,13 @@ class SideEffectLimits(NamedTuple):
 
         Scores before and after are accuracies, or mean squared errors with their signs turned: higher is better.
         """
-        limits, stays = self.limits, seen.stays
-        found = []
-        if limits.changed is not None:
-            found += self._over(limits.changed, stays, seen.changed, "the bystanders", "change")
-        if limits.lost is not None:
-            loses = seen.had & ~seen.has
-            for who, inside in (("movers", seen.moves), ("bystanders", stays)):
-                named = f"the {who} who had a prediction that is asked for"
-                found += self._over(limits.lost, inside & seen.had, loses, named, "are lost")
-        if limits.worse is not None and before - after > limits.worse:
-            found.append(f"the model gets worse by {before - after:.4g}, limit {limits.worse:g}")
+        changed, lost, worse = (self.limits.given.get(name, np.inf) for name in BOUNDS)
+        found = self._over(changed, seen.stays, seen.changed, "the bystanders", "change")
+        for who, inside in (("movers", seen.moves), ("bystanders", seen.stays)):
+            named = f"the {who} who had a prediction that is asked for"
+            found += self._over(lost, inside & seen.had, seen.had & ~seen.has, named, "are lost")
+        if before - after > worse:
+            found.append(f"the model gets worse by {before - after:.4g}, limit {worse:g}")
         return found
 
     def _over(self, limit: float, inside: Mask, hit: Mask, who: str, what: str) -> list[str]:

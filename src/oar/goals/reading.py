@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.checks import read_only
 from oar.errors import DataError, OptionError
-from oar.goals.wishes import ClassWish, ValueWish, Wish
+from oar.goals.wishes import ClassWish, ProbableWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
 from oar.people import Population
 from oar.people.tables.arrays import is_frame, is_series
@@ -116,7 +116,8 @@ def _classes(people: Population, model: Any, goal: Any, probability: float | Non
     shares = np.eye(len(people.classes))
     targets = shares if model.only_asked else model.target_rows(shares)
     rivals = tuple(code for code in range(len(people.classes)) if code not in codes)
-    return ClassWish(codes, rivals, tuple(read_only(np.asarray(targets))), probability)
+    parts = codes, rivals, tuple(read_only(np.asarray(targets)))
+    return ProbableWish(*parts, probability) if probability else ClassWish(*parts)
 
 
 def _codes(people: Population, goal: Any) -> tuple[int, ...]:

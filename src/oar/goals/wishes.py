@@ -80,7 +80,7 @@ class ClassWish:
     @property
     def edge(self) -> float:
         """The loss at which a probabilistic model's query gets what it wants: −log of the probability it takes."""
-        return -float(np.log(HALF if self.probability is None else self.probability))
+        return -float(np.log(HALF))
 
     def by(self, code: int) -> ClassWish:
         """Return the wish that this one of the classes be the one that leads those that will not do."""
@@ -90,10 +90,7 @@ class ClassWish:
         """Return the loss, ∇_θ L and ∇_x L at one person."""
         if self.plain and len(self.rivals) == len(self.every) - 1:
             return training.goal(parameters, point, self.target)
-        asked = self.codes if self.probability is not None else (*self.codes, *self.rivals)
-        each = {code: training.goal(parameters, point, self.every[code]) for code in asked}
-        if self.probability is not None:
-            return _added([each[code] for code in self.codes])
+        each = {code: training.goal(parameters, point, self.every[code]) for code in (*self.codes, *self.rivals)}
         first = min(self.codes, key=lambda code: each[code][0])
         among = _added([each[first], *(each[code] for code in self.rivals)])
         loss, pull, slope = each[first]
@@ -102,30 +99,61 @@ class ClassWish:
     def loss(self, logits: Array) -> float:
         """Return the loss of logits (k,) of a probabilistic model."""
         good, bad = list(self.codes), list(self.rivals)
-        if self.probability is not None:
-            return float(np.logaddexp.reduce(logits) - np.logaddexp.reduce(logits[good]))
         return float(np.logaddexp.reduce([0.0, *(logits[bad] - logits[good].max())]))
 
     def lead(self, outputs: Array) -> float:
         """Return by how much outputs (o,) are on the goal's side; above 0 it is reached."""
-        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-        good, bad = list(self.codes), list(self.rivals)
-        if self.probability is None:
-            return float(logits[good].max() - logits[bad].max())
-        return float(np.logaddexp.reduce(logits[good]) - np.logaddexp.reduce(logits) - np.log(self.probability))
+        logits = _logits(outputs)
+        return float(logits[list(self.codes)].max() - logits[list(self.rivals)].max())
 
     def reached(self, outputs: Array) -> bool:
         """Report whether outputs (o,) of a model that is trained give the goal, and not by a tie."""
-        if self.probability is not None:
-            return self.lead(outputs) >= -TIE
         return self.lead(outputs) > TIE * (1 + float(np.abs(outputs).max()))
 
     def reached_as(self, outputs: Array, code: Any) -> bool:
         """Report whether outputs (o,) of who is predicted the class `code` give the goal; a tie does not."""
-        if self.probability is not None:
-            return self.reached(outputs)
         tied = abs(self.lead(outputs)) <= TIE * (1 + float(np.abs(outputs).max()))
         return bool(code in self.codes and not tied)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbableWish(ClassWish):
+    """The same classes where they must together be so probable."""
+
+    probability: float = HALF
+
+    @property
+    def edge(self) -> float:
+        """The loss at which a query gets what it wants: −log of the probability it takes."""
+        return -float(np.log(self.probability))
+
+    def judged(self, training: Training, parameters: Array, point: Array) -> tuple[float, Array, Array]:
+        """Return the loss, ∇_θ L and ∇_x L at one person."""
+        if self.plain and len(self.rivals) == len(self.every) - 1:
+            return training.goal(parameters, point, self.target)
+        return _added([training.goal(parameters, point, self.every[code]) for code in self.codes])
+
+    def loss(self, logits: Array) -> float:
+        """Return the loss of logits (k,): −log P."""
+        return float(np.logaddexp.reduce(logits) - np.logaddexp.reduce(logits[list(self.codes)]))
+
+    def lead(self, outputs: Array) -> float:
+        """Return by how much log P is above what it must be; above 0 it is reached."""
+        logits = _logits(outputs)
+        good = np.logaddexp.reduce(logits[list(self.codes)])
+        return float(good - np.logaddexp.reduce(logits) - np.log(self.probability))
+
+    def reached(self, outputs: Array) -> bool:
+        """Report whether outputs (o,) make the goal as probable."""
+        return self.lead(outputs) >= -TIE
+
+    def reached_as(self, outputs: Array, code: Any) -> bool:
+        """Report the same, whatever is predicted."""
+        return self.reached(outputs)
+
+
+def _logits(outputs: Array) -> Array:
+    return np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
 
 
 def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]:

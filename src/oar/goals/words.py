@@ -65,7 +65,7 @@ class GoalText:
 
     text: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The words."""
         return self.text
 

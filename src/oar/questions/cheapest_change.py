@@ -90,7 +90,7 @@ class Cheapest:
             )
         self.people, self.model = people, known
         self.limits = dataclasses.replace(as_limits(limits) or Limits(), own={})
-        if self.limits.plausible is not None:
+        if self.limits.plausible:
             self.limits.plausible.check(people.size)
         self._judge = Judge(people, self.model)
         self._places = places_of(people, self.limits)
@@ -113,7 +113,7 @@ class Cheapest:
         problem, ready = self._problem(query), self._ready  # which refuses limits that cannot be
         problem.only_plain("oar.cheapest")
         theirs = self._own(own)
-        before = self.people.encoding.decode_row(problem.query_features, index_of_row(query.features))  # type: ignore[union-attr]
+        before = self.people.table.decode_row(problem.query_features, index_of_row(query.features))
         told = self._judge.judge(problem, before.values)
         if told.reached or not told.converged:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
@@ -125,9 +125,9 @@ class Cheapest:
         """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
         judged, note = self._tried(ask, before)
         if judged is None and ask.kind == "l0":  # what is cheapest by sums does not go so far
-            judged, _ = self._tried(ask._replace(kind="l1"), before)
-            note = note if judged is None else TOO_FAR
-            judged = None if judged is None else self._judged(ask, before, judged.after)
+            other, _ = self._tried(ask._replace(kind="l1"), before)
+            if other is not None:
+                judged, note = self._judged(ask, before, other.after), TOO_FAR
         if not ready.can_prove(ask):
             return self._found(judged, before, told, None, note)
         most = np.inf if judged is None else judged.most
@@ -180,8 +180,10 @@ class Cheapest:
         """Return what comes of a place that a proof could not rule out."""
         for trial in range(MOST_TRIALS):
             way = self._ready.way_at(ask, place, CARE**trial)
-            judged = None if way is None else self._judged_way(ask, before, way)
-            if way is None or (judged is not None and not judged.broken):
+            if way is None:
+                return None
+            judged = self._judged_way(ask, before, way)
+            if judged is not None and not judged.broken:
                 return judged
         return None
 
@@ -251,11 +253,11 @@ class Cheapest:
         own = own or {}
         if not isinstance(own, Mapping):
             raise DataError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
-        names = self.people.schema.names  # type: ignore[union-attr]
+        names = self.people.table.schema.names
         found = {choose("own", name, names): Limit.of(limit, f"own.{name}") for name, limit in own.items()}
         for name, limit in found.items():
             found[name] = _with_everybodys(limit, self.limits.columns.get(name, Limit()), name)
-            limit.within(self.people.schema[name])  # type: ignore[index]
+            limit.within(self.people.table.schema[name])
         return found
 
 
@@ -292,10 +294,11 @@ def cheapest(
     (5, True)
     """
     ready = Cheapest(people, model, limits)
-    if isinstance(query, Query):
-        return ready.of(query, cost, own)
-    if isinstance(query, list | tuple):
-        return [ready.of(each, cost, own) for each in query]
+    match query:
+        case Query():
+            return ready.of(query, cost, own)
+        case list() | tuple():
+            return [ready.of(each, cost, own) for each in query]
     raise DataError(
         f"query: must be an oar.Query(row, goal=…) or a list of them, got an object of type {type(query).__name__}."
     )

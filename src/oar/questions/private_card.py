@@ -217,9 +217,8 @@ def _pair(given: Any, name: str) -> tuple[float, float]:
 
 
 def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
-    people, limits = problem.people, problem.limits or Limits()
-    assert people.encoding is not None
-    numbers = [column.name for column in people.encoding.schema if column.kind in NUMBERS]
+    people, limits, columns = problem.people, problem.limits or Limits(), problem.people.table
+    numbers = [column.name for column in columns.schema if column.kind in NUMBERS]
     if not isinstance(given, Mapping):
         raise DataError(
             f"bounds: must be a mapping of a table's columns, such as {{'income': (0, 9000)}}, got {shown(given)}; "
@@ -228,8 +227,8 @@ def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
     for name in given:
         choose("bounds", name, numbers)
     low, high = np.zeros(people.dimensions), np.ones(people.dimensions)
-    for column in people.encoding.schema:
-        place, limit = people.encoding.places[column.name].start, limits.columns.get(column.name, Limit())
+    for column in columns.schema:
+        place, limit = columns.places[column.name].start, limits.columns.get(column.name, Limit())
         if column.kind == "ordinal":
             high[place] = max(len(column.levels) - 1, 1)
         if column.kind not in NUMBERS:
@@ -241,7 +240,7 @@ def _table_bounds(problem: Problem, given: Any) -> tuple[Array, Array]:
                 f"give bounds={{{column.name!r}: (lower, upper)}}, or both in its limits."
             )
         low[place], high[place] = found
-        if not limit.immutable and limit.unit is None:
+        if not (limit.immutable or limit.unit):
             raise OptionError(
                 f"limits: {column.name!r} must have a unit, because a change is otherwise measured by the standard "
                 "deviation of the data; give oar.Limit(unit=…)."
@@ -265,9 +264,10 @@ def _refuse_own_values(problem: Problem, low: Array, high: Array) -> None:
     for name, place, whole in columns:
         values, limit = features[:, place], limits.get(name, Limit())
         step = bound_step(np.sort(values), whole)
-        for argument, bounds in (("limits", (limit.lower, limit.upper)), ("bounds", (low[place], high[place]))):
+        own = [bound for _, bound, _ in limit.bounds]
+        for argument, bounds in (("limits", own), ("bounds", (low[place], high[place]))):
             for bound in bounds:
-                if bound is None or not step or not owned(values, float(bound)) or is_multiple(float(bound), step):
+                if not step or not owned(values, float(bound)) or is_multiple(float(bound), step):
                     continue
                 raise OptionError(
                     f"{argument}: must be known without the data, got {bound:g} for {name!r}, which is the own value "

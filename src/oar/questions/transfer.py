@@ -222,23 +222,20 @@ def _told_apart(names: list[str]) -> list[str]:
 
 def _all_public(given: Any) -> list[tuple[str, Any]]:
     """Return what each of the public data is called, and what it is."""
-    single = isinstance(given, Population) or _is_pair(given)
-    found = [_public(one) for one in ([given] if single else _several("public", given))]
+    match given:
+        case Population() | (str(), Population()):
+            given = [given]
+    found = [_public(one) for one in _several("public", given)]
     names = _told_apart([name for name, _ in found])
     return [(name, what) for name, (_, what) in zip(names, found, strict=True)]
 
 
-def _is_pair(given: Any) -> bool:
-    return (
-        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], Population)
-    )
-
-
 def _public(given: Any) -> tuple[str, Any]:
-    if _is_pair(given):
-        return given
-    if isinstance(given, Population):
-        return "others", given
+    match given:
+        case (str() as name, Population() as people):
+            return name, people
+        case Population():
+            return "others", given
     if not is_number(given) or not 0 < given <= 1:
         raise DataError(
             f"public: must be shares above 0 and at most 1, or pairs (name, oar.Population), got {given!r}."

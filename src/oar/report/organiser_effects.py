@@ -79,7 +79,7 @@ def burden(facts: Facts) -> Markup:
 def glance(facts: Facts) -> Markup | str:
     """Tell beside the success what becomes of members, of bystanders and of groups, in one table."""
     found = facts["collateral"]
-    if found is None:
+    if not found:
         return ""
     name = found["grouped_by"]
     who = [("members who act", found["actors"]), ("people who do nothing", found["bystanders"])]
@@ -143,7 +143,7 @@ def held_out_told(found: Facts) -> str:
 def collateral(facts: Facts) -> Markup:
     """Tell whose predictions change besides, in which direction, and how right the model is before and after."""
     found = facts["collateral"]
-    if found is None:
+    if not found:
         return tag("p", "It was not computed: the model could not be refitted.")
     acting = "change their data"
     header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
@@ -160,7 +160,7 @@ def collateral(facts: Facts) -> Markup:
             parts.append(_left_out(facts, name))
     every = [found["bystanders"], found["actors"], *(found["by_group"] or ()), *(found["actors_by_group"] or ())]
     parts.append(_few(any(row["changed"] is None for row in every)))
-    if facts["asked"]["classes"] is None:
+    if not facts["asked"]["classes"]:
         parts.append(tag("p", NOTICED, class_="aside"))
     parts.append(_kept(facts["asked"]["keep"], found))
     told = percent if found["score"] == "accuracy" else number
@@ -173,25 +173,33 @@ def collateral(facts: Facts) -> Markup:
 
 def _kept(limits: Facts | None, found: Facts) -> Markup | str:
     """Tell the limits on side effects that were asked for, and what was measured."""
-    if limits is None:
+    if not limits:
         return ""
-    rows, count = [], found["bystanders"]
-    if limits["changed"] is not None:
-        rows.append(("of those who do nothing, other prediction", percent(limits["changed"]), _changes(count)[2]))
-    for key, who in (
-        (("actors", "change their data"), ("bystanders", "do nothing")) if limits["lost"] is not None else ()
-    ):
-        row = found[key]
-        had = round((row["wanted_before"] or 0.0) * row["people"])
-        rows.append((f"of those who {who} and had the goal, lose it", percent(limits["lost"]), _part(row["away"], had)))
-    if limits["worse"] is not None:
-        before, after = found["own"]
-        accuracy = found["score"] == "accuracy"
-        fall = before - after if accuracy else after - before
-        words = f"{found['score']} {'falls' if accuracy else 'rises'} by"
-        told = percent if accuracy else number
-        rows.append((words, told(limits["worse"]), told(fall)))
+    rows: list[tuple[str, ...]] = []
+    for name in (name for name, limit in limits.items() if limit is not None):
+        rows += MEASURED[name](limits[name], found)
     return joined([tag("h3", "Limits that were asked for"), table(["", "at most", "found"], rows)])
+
+
+def _others(limit: float, found: Facts) -> list[tuple[str, ...]]:
+    return [("of those who do nothing, other prediction", percent(limit), _changes(found["bystanders"])[2])]
+
+
+def _losers(limit: float, found: Facts) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for key, who in (("actors", "change their data"), ("bystanders", "do nothing")):
+        had = round((found[key]["wanted_before"] or 0.0) * found[key]["people"])
+        rows.append((f"of those who {who} and had the goal, lose it", percent(limit), _part(found[key]["away"], had)))
+    return rows
+
+
+def _fall(limit: float, found: Facts) -> list[tuple[str, ...]]:
+    (before, after), accuracy = found["own"], found["score"] == "accuracy"
+    way, say, fall = ("falls", percent, before - after) if accuracy else ("rises", number, after - before)
+    return [(f"{found['score']} {way} by", say(limit), say(fall))]
+
+
+MEASURED = {"changed": _others, "lost": _losers, "worse": _fall}  # what was measured of each limit
 
 
 def _changes(row: Facts) -> tuple[str, ...]:

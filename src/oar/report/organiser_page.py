@@ -24,6 +24,7 @@ OPTION = re.compile(r"(--[a-z-]+)")
 REACHED = ("achieved", "already")
 MOST_QUERIES = 30
 LOSSES = {
+    None: "goal loss",
     "mean": "mean goal loss of the queries",
     "worst": "largest goal loss of a query",
     "share": "share of queries that do not reach the goal",
@@ -110,9 +111,7 @@ def _asked(asked: Facts) -> Markup:
 def _model(asked: Facts) -> str:
     """Return what would have to be fitted to find the same numbers."""
     settings = ", ".join(
-        f"{name} = {number(value) if isinstance(value, float) else value}"
-        for name, value in asked["model_settings"].items()
-        if name != "scaler_refitted"
+        f"{name} = {_word(value)}" for name, value in asked["model_settings"].items() if name != "scaler_refitted"
     )
     told = [asked["model"], *([settings] if settings else [])]
     if asked["standardised"]:
@@ -128,18 +127,18 @@ def outcome(facts: Facts) -> Markup:
     found, asked = facts["outcome"], facts["asked"]
     rows = [
         ("goal reached", _yes(found["success_before"]), _yes(found["success"])),
-        ("goal loss" if asked["several"] is None else LOSSES[asked["several"]], *_losses(found)),
+        (LOSSES[asked["several"]], *_losses(found)),
     ]
     picture: Markup | str = ""
     before, after = found["goal_probability_before"], found["goal_probability"]
-    if before is not None and after is not None:
+    if None not in (before, after):
         rows.insert(0, ("probability of the goal", percent(before), percent(after)))
         name = f"probability of {asked['goal_words']}"
         picture = before_after(name, before, after, f"{name}: {percent(before)} before, {percent(after)} after")
-    if asked["several"] is None:
-        rows.insert(0, ("prediction", _predicted(found["prediction_before"]), _predicted(found["prediction"])))
-    else:
+    if asked["several"]:
         picture = _each(found["queries"])
+    else:
+        rows.insert(0, ("prediction", _word(found["prediction_before"]), _word(found["prediction"])))
     moving = f"{number(found['movers'])} of {number(asked['people'])} people move"
     acts = [f"{moving}, at an effort of {number(found['effort'])} in all."]
     if found["relabelled"]:
@@ -154,8 +153,8 @@ def _each(queries: Sequence[Facts]) -> Markup:
     rows = [
         (
             f"{place + 1}",
-            _predicted(one["prediction_before"]),
-            _predicted(one["prediction"]),
+            _word(one["prediction_before"]),
+            _word(one["prediction"]),
             percent(one["probability_before"]),
             percent(one["probability"]),
             _yes(one["success"]),
@@ -173,18 +172,22 @@ def _losses(found: Facts) -> tuple[str, str]:
 
 def least(facts: Facts) -> Markup:
     """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
-    found, cards = facts["least"], []
-    if found["budget_at_most"] is not None:
-        words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
-        cards.append((number(found["budget_at_most"]), words))
-    if found["people_at_most"] is not None:
-        cards.append((f"{number(found['people_at_most'])} people", "certain ones, suffice at the plan's own budget"))
+    found = facts["least"]
+    words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
+    cards = known_rows(
+        (words, number, found["budget_at_most"]),
+        (
+            "certain ones, suffice at the plan's own budget",
+            lambda many: f"{number(many)} people",
+            found["people_at_most"],
+        ),
+    )
     if not cards:
         return tag("p", _tried(facts))
-    boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for value, words in cards)
+    boxes = (tag("div", tag("span", "at most"), tag("strong", value), tag("span", words)) for words, value in cards)
     proved = [tag("p", f"Proved: {sentence}") for sentence in found["proved"]]
     known = [found["people_told"]] if found["people_told"] else []
-    if known and facts["power"] is not None:
+    if known and facts["power"]:
         known.append(OTHERS)
     if _is_cut(found):
         known.append(f"Refits determined how far this plan's moves can be shortened; {SEARCHED}.")
@@ -211,7 +214,7 @@ def _shaken(found: Facts | None) -> Markup | str:
 
 def _tried(facts: Facts) -> str:
     """Say what parts of the plan did, where neither its whole budget nor all of its movers are known to suffice."""
-    if facts["power"] is None:
+    if not facts["power"]:
         return "Nothing smaller than this plan was tried."
     reached = any(hit for row in facts["power"]["success"] for hit in row)
     if not facts["outcome"]["success"]:
@@ -263,7 +266,7 @@ def _spread(count: int, most: int) -> list[int]:
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
-def _predicted(value: Any) -> str:
+def _word(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
@@ -283,7 +286,7 @@ def certificate(facts: Facts) -> Markup:
         ("goal loss, claimed by the solver", loss(proof["claimed_loss"])),
         ("proved lower bound on the goal loss", loss(proof["bound"])),
         ("first-order gap", number(proof["gap"]) if proof["gap"] is not None else "no certificate"),
-        _lead(found, facts["asked"]["classes"] is None),
+        _lead(found, not facts["asked"]["classes"]),
         ("limits", "; ".join(found["violations"]) or "all kept, checked person by person"),
         ("refitted by", found["witness"]),
         ("independence of the refit", found["independence"]),

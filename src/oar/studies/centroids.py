@@ -53,11 +53,6 @@ def has_quick_cells(problem: Problem, solver: Any) -> bool:
     )
 
 
-def _weights_of(chunk: Chunk) -> Array:
-    """Return what people count for: all 1 where nobody says otherwise."""
-    return np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
-
-
 class Classes:
     """Sums by class, from which nearest-centroid cells are answered.
 
@@ -86,7 +81,7 @@ class Classes:
     def _count_in(self, chunk: Chunk, draws: Sequence[Draw]) -> None:
         """Add up who takes part in some draws among some of the people."""
         classes = self._counts.shape[1]
-        heavy = _weights_of(chunk)
+        heavy = chunk.row_weights
         for share, seed in draws:
             drawn = heavy > 0  # who weighs nothing would move in vain
             if share < 1.0:
@@ -101,7 +96,7 @@ class Classes:
         sums, weights = np.zeros((classes, people.dimensions)), np.zeros(classes)
         sizes, sized = np.zeros(classes), np.zeros(classes)
         for chunk in people.chunks():
-            heavy = _weights_of(chunk)
+            heavy = chunk.row_weights
             for code in np.unique(chunk.codes):
                 rows = chunk.codes == code
                 sums[code] += heavy[rows] @ chunk.features[rows]

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 def row_of(result: Result) -> Row:
     """Return a result's row; its success is the audit's finding, not the solver's."""
     audit = result.audit
-    rate = None if audit.rate is None else {"successes": audit.rate.successes, "refits": audit.rate.refits}
+    rate = audit.rate and _json({"successes": audit.rate.successes, "refits": audit.rate.refits})
     return {
         "loss": audit.loss,
         "before": audit.loss_before,
@@ -48,7 +48,7 @@ def row_of(result: Result) -> Row:
         "prediction": _json(audit.prediction),
         "prediction_before": _json(audit.prediction_before),
         "violations": _json(audit.violations),
-        "rate": None if rate is None else _json(rate),
+        "rate": rate,
     }
 
 
@@ -58,11 +58,14 @@ def _json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value in JSON's own kinds; what has none, such as a date, as text."""
-    value = plain(value)
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    match plain(value):
+        case dict() as named:
+            return {str(name): _plain(each) for name, each in named.items()}
+        case list() | tuple() | np.ndarray() as several:
+            return [_plain(each) for each in several]
+        case float() as number if not math.isfinite(number):
+            return None
+        case None | bool() | int() | float() | str() as simple:
+            return simple
+        case other:
+            return str(other)

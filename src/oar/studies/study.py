@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oar.checks import check_kind, with_near_names
+from oar.checks import check_kind, is_listing, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
 from oar.solvers.registry import check_known
@@ -115,7 +115,7 @@ def _named_models(problem: Problem, models: Any) -> dict[str, Any]:
         return {problem.model.name: problem.model}
     if isinstance(models, Mapping):
         return _names("models", {name: as_model(model) for name, model in models.items()})
-    if not isinstance(models, Sequence) or isinstance(models, str):
+    if not is_listing(models):
         raise DataError(f"models: must be a list of models, or a dict of them by name, got {models!r}.")
     found = [as_model(model) for model in models]
     twice = {model.name for model in found if sum(other.name == model.name for other in found) > 1}
@@ -141,6 +141,6 @@ def _names(argument: str, found: dict[Any, Any], number: int | None = None) -> d
     if number is not None and number != len(found):
         raise DataError(f"{argument}: must differ in what they are called, got one name twice; name them in a dict.")
     for name in found:
-        if not isinstance(name, str) or not name:
+        if not is_text(name):
             raise DataError(f"{argument}: must be called by texts, got {name!r}.")
     return found

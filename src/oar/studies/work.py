@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from oar.actions import Perturb
-from oar.actions.choice import part_of
+from oar.actions.choice import part_of, parts_of
 from oar.actions.own_action import Action, can_be_scaled, with_changes
 from oar.actions.participation import is_share, members_in_share
 from oar.errors import EngineError, OptionError
@@ -83,7 +83,7 @@ class Work:
     @property
     def own(self) -> Defaults:
         """The problem's own budget and share."""
-        perturb, parts = part_of(self.problem.action, Perturb), _parts(self.problem)
+        perturb, parts = part_of(self.problem.action, Perturb), parts_of(self.problem.action)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
         shares = {_share_of(part) for part in parts}
         share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
@@ -91,7 +91,7 @@ class Work:
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return a cell's problem."""
-        parts = [self._acting(part, cell) for part in _parts(self.problem)]
+        parts = [self._acting(part, cell) for part in parts_of(self.problem.action)]
         model = _seeded(self.models[cell.model], cell.seed)
         if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
             model = self.kept.setdefault(f"{cell.model}/{cell.seed}", model)
@@ -162,8 +162,7 @@ class Work:
         """Return the seed of the draw of participants."""
         if cell.seed is not None:
             return cell.seed
-        perturb = part_of(self.problem.action, Perturb)
-        return 0 if perturb is None or perturb.seed is None else perturb.seed
+        return (part_of(self.problem.action, Perturb) or Perturb(0.0)).seed or 0
 
     def answers(self, unit: WorkUnit) -> list[Row]:
         """Answer the cells of a unit, each audited; {"error": text} where there is no answer."""
@@ -175,9 +174,7 @@ class Work:
         classes: Classes = self.kept["classes"]
         found = []
         for cell in unit.cells:
-            assert cell.participation is not None
-            assert cell.budget is not None
-            row = classes.row(self.asked(cell), cell.budget, (cell.participation, self.seed_of(cell)))
+            row = classes.row(self.asked(cell), cell.budget or 0.0, (cell.participation or 0.0, self.seed_of(cell)))
             found.append(self._answered(cell) if row is None else row)
         return found
 
@@ -198,10 +195,6 @@ def answered(work: Work, unit: WorkUnit, alone: bool = False) -> list[Row]:
     """Answer a unit on one thread of linear algebra; with `alone` this call sets the limit itself."""
     with one_thread() if alone else nullcontext(), default_effort(work.effort):
         return work.answers(unit)
-
-
-def _parts(problem: Problem) -> tuple[Any, ...]:
-    return problem.action if isinstance(problem.action, tuple) else (problem.action,)
 
 
 def _no_budgets(problem: Problem) -> str:

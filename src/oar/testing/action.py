@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.own_action import Action, Who, asked
+from oar.checks import is_text
 from oar.errors import OptionError
 from oar.people import Population
 from oar.testing.checks import Fault
@@ -102,7 +103,7 @@ class ActionCase:
 def interface(case: ActionCase) -> str:
     """It has a name that a file can hold, and is a dataclass that can be changed a little."""
     kind = type(case.action)
-    if not isinstance(kind.name, str) or not kind.name or json.loads(json.dumps(kind.name)) != kind.name:
+    if not is_text(kind.name) or json.loads(json.dumps(kind.name)) != kind.name:
         raise Fault(f"its name is {kind.name!r}.", "Give it a name: a short text for reports and files.")
     nobody = np.zeros(case.people.size, dtype=bool)
     if not isinstance(dataclasses.replace(case.action, participants=nobody, seed=None), kind):

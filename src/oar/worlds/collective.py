@@ -14,7 +14,7 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_kind, is_number, is_whole, with_near_names
+from oar.checks import check_kind, is_number, is_text, is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.problem import Query
 from oar.tolerances import ROUNDING
@@ -123,7 +123,7 @@ class Collective:
 
     def only_moves(self, policy: str) -> None:
         """Raise unless members may only move; `policy` uses moves alone."""
-        if part_of(self.action, Perturb) is None or isinstance(self.action, tuple):
+        if part_of(self.action, Perturb) is not self.action:
             raise OptionError(
                 f"policy: {policy} is for an oar.Perturb(…) alone, and would leave other actions of {self.name!r} "
                 f"unused, got {self.action!r}; leave them out, or give a policy of your own that uses them."
@@ -197,11 +197,6 @@ class CollectiveActor:
         rng = view.rng.spawn(1)[0]  # whatever the policy draws, or does to its own, the same people fall short
         shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
         asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
-        if not isinstance(asked, Deed):
-            raise DataError(
-                f"policy: must return an oar.worlds.Deed(…) for {self.name!r} in round {view.number}, got an object of "
-                f"type {type(asked).__name__}."
-            )
         asked, _ = allowed(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
         return self._as_done(asked, view, rng)
 
@@ -225,16 +220,13 @@ def within(moves: Array, caps: Caps, view: View) -> Array:
 
 def room_of(caps: Caps, view: View) -> Array:
     """Return how far each (m,) may still move in this round; several rows of a person share the rest of its total."""
-    room = np.full(view.mine.size, caps.budget)
-    if caps.total is None:
-        return room
-    left = np.maximum(caps.total - (0.0 if view.spent is None else view.spent), 0.0)
-    return np.minimum(room, left / together(np.ones(view.mine.size), view))
+    left = np.maximum(caps.total - view.spent, 0.0)
+    return np.minimum(caps.budget, left / together(np.ones(view.mine.size), view))
 
 
 def check_name(name: Any, argument: str) -> None:
     """Raise unless a name is a word."""
-    if not isinstance(name, str) or not name:
+    if not is_text(name):
         raise DataError(f"{argument}: must be a word, got {name!r}.")
 
 

@@ -154,8 +154,8 @@ class View:
         deployed: the presently deployed state, of the last round.
         past: the contributed data of earlier rounds, oldest first, history before round 0 included.
         rng: this actor's own random numbers: the same in every call of a round.
-        spent: (m,), how far each of them has moved for this actor in earlier rounds; None means not at all.
-        spent_by: the same for any persons, by number, present or not; None means not at all.
+        spent: (m,), how far each of them has moved for this actor in earlier rounds; 0 where nobody has.
+        spent_by: the same for any persons, by number, present or not.
     """
 
     number: int
@@ -165,8 +165,8 @@ class View:
     deployed: State
     past: tuple[Population, ...]
     rng: np.random.Generator
-    spent: Array | None = None
-    spent_by: Callable[[Rows], Array] | None = None
+    spent: Array | float = 0.0
+    spent_by: Callable[[Rows], Any] = np.zeros_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,7 @@ class Caps:
     Attributes:
         budget: the longest move of each. norm: its norm.
         labels, leavers, added: the largest numbers of changed labels, of leavers, and of added points.
-        total: the longest move of each over all rounds together; None where rounds do not share a budget.
+        total: the longest move of each over all rounds together; ∞, or None, where rounds do not share a budget.
     """
 
     budget: float = 0.0
@@ -233,7 +233,12 @@ class Caps:
     labels: int = 0
     leavers: int = 0
     added: int = 0
-    total: float | None = None
+    total: Any = np.inf
+
+    def __post_init__(self) -> None:
+        """Read None as no limit."""
+        if self.total is None:
+            object.__setattr__(self, "total", np.inf)
 
 
 class Actor(Protocol):

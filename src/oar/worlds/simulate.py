@@ -183,7 +183,7 @@ class Simulation:
                 later, _ = step.retrained(shadow, step.idle(shadow))
             masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
             for act in done.acts:
-                shared = self.caps[act.name].total is not None
+                shared = self.caps[act.name].total < np.inf
                 spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)

@@ -147,10 +147,7 @@ class Allowance:
 
     def of(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return the radius of each of some consecutive people: ε_i, or 0 for those who stay out."""
-        if isinstance(self.budget, float):
-            radii = np.full(stop - start, self.budget)
-        else:
-            radii = self.budget[start:stop]
+        radii = np.full(stop - start, self.budget) if self.single else np.asarray(self.budget)[start:stop]
         return radii if self.mask is None else np.where(self.mask[start:stop], radii, 0.0)
 
     def everyones(self, size: int) -> NDArray[np.float64]:

@@ -49,13 +49,13 @@ def json_text(value: Any) -> str:
 
 def _pretty(value: Any, depth: int) -> str:
     pad, end = " " * (depth + 1), " " * depth
-    if isinstance(value, dict) and value:
-        parts = (
-            f"{pad}{json.dumps(name, ensure_ascii=False)}: {_pretty(part, depth + 1)}" for name, part in value.items()
-        )
-        return "{\n" + ",\n".join(parts) + f"\n{end}}}"
-    if isinstance(value, list) and any(isinstance(part, list | dict) for part in value):
-        return "[\n" + ",\n".join(pad + _pretty(part, depth + 1) for part in value) + f"\n{end}]"
+    match value:
+        case dict() if value:
+            named = ((json.dumps(name, ensure_ascii=False), part) for name, part in value.items())
+            parts = (f"{pad}{name}: {_pretty(part, depth + 1)}" for name, part in named)
+            return "{\n" + ",\n".join(parts) + f"\n{end}}}"
+        case list() if any(isinstance(part, list | dict) for part in value):
+            return "[\n" + ",\n".join(pad + _pretty(part, depth + 1) for part in value) + f"\n{end}]"
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 

@@ -104,14 +104,14 @@ def facts_of(
         "asked": _asked(result.problem),
         "outcome": _outcome(result),
         "least": _least(result, power),
-        "power": None if power is None else power_facts(power, result.problem),
-        "robustness": None if robustness is None else {**_robustness(robustness), "of": shaken},
+        "power": power and power_facts(power, result.problem),
+        "robustness": robustness and {**_robustness(robustness), "of": shaken},
         "columns": _columns(efforts),
         "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
         "collateral": others,
         "certificate": _certificate(result),
-        "card": card if card is None else {**card, "collateral": answers},
+        "card": card and {**card, "collateral": answers},
         "repeat": _repeat(origin),
     }
 
@@ -122,7 +122,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
     return {
         "people": people.size,
         "features": people.dimensions,
-        "columns": people.dimensions if people.schema is None else len(people.schema),
+        "columns": len(people.schema or range(people.dimensions)),
         "classes": None if problem.regresses else [plain(label) for label in people.classes],
         "model": problem.model.name,
         "model_settings": _settings(problem.model),
@@ -132,16 +132,16 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
-        "asking_among_people": 0 if problem.asked.among is None else len(problem.asked.among),
+        "asking_among_people": len(() if problem.asked.among is None else problem.asked.among),
         "several": problem.query.several if problem.several else None,
         "within": problem.query.within,
         "budget": float(allowance.budget) if allowance.single else None,
-        "budget_unit": OWN_UNITS if people.encoding is None else COSTS,
+        "budget_unit": COSTS if people.schema else OWN_UNITS,
         "norm": str(allowance.norm),
         "limits": limits_told(problem),
         "imputed": _imputed(problem),
         "participants": int((radii > 0).sum()),
-        "levers": None if problem.levers is None else repr(problem.action),
+        "levers": problem.levers and repr(problem.action),
     }
 
 
@@ -177,7 +177,7 @@ def _settings(model: Any) -> dict[str, Any]:
     """Return the model's settings that are numbers, words or truths; the scaler's tell whether it is refitted."""
     inner = model.unscaled
     found = {field.name: getattr(inner, field.name) for field in fields(inner)} if is_dataclass(inner) else {}
-    plain_ones = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
+    plain_ones = {name: value for name, value in found.items() if isinstance(value, str | int | float | None)}
     return plain_ones | ({"scaler_refitted": not model.frozen} if isinstance(model, Scaled) else {})
 
 
@@ -351,12 +351,12 @@ def _by_outcome(found: Collateral, pool: PooledGroups) -> list[dict[str, Any]]:
 def _caveats(result: Result, others: Mapping[str, Any] | None, card: Mapping[str, Any] | None) -> tuple[list, list]:
     """Return what speaks against a plan, in a few words each, and what is to be said of that."""
     caveats, details = [], []
-    if result.status is Status.ACHIEVED and card is not None and card["written"] and not card["success"]:
+    if result.status is Status.ACHIEVED and card and card["written"] and not card["success"]:
         known = card["success"] is not None
         caveats.append("only by moves.csv" if known else "that is known of moves.csv only")
         missed = "the goal is missed, by a refit" if known else "it is not known whether the goal is reached"
         details.append(f"if members use member.html instead, {missed}")
-    if others is not None and (others["harm"] or others["falls"]):
+    if others and (others["harm"] or others["falls"]):
         caveats += [others["harm"]] if others["harm"] else []
         caveats += ["the model gets worse"] if others["falls"] else []
         details.append(_limited(others))

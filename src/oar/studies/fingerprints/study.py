@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from oar.actions import Action, Perturb
+from oar.actions.choice import parts_of
 from oar.actions.participation import Best, participation_mask
 from oar.errors import StorageError
 from oar.goals.keep import SideEffectLimits
@@ -155,7 +156,7 @@ def _acting(problem: Problem, own: Defaults) -> Any:
     The seed of the problem's own draws is not among that: cells without a seed have it.
     """
     parts = []
-    for action in problem.action if isinstance(problem.action, tuple) else (problem.action,):
+    for action in parts_of(problem.action):
         settings = {name: value for name, value in vars(action).items() if name != "participants"}
         settings["seed"] = action.seed or 0
         if isinstance(action, Perturb):

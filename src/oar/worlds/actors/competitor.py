@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oar.actions import Perturb
-from oar.actions.choice import part_of
+from oar.actions.choice import part_of, parts_of
 from oar.checks import check_kind, with_near_names
 from oar.errors import DataError, OptionError
 from oar.plans import LeverPlan
@@ -51,10 +51,8 @@ class PlanAnew:
         mask[members] = True
         people = population(before.joined(now), view.crowd)
         action = view.collective.action
-        parts = [
-            replace(part, participants=mask) for part in (action if isinstance(action, list | tuple) else [action])
-        ]
-        problem = Problem(people, view.operator.model, view.collective.query, parts if len(parts) > 1 else parts[0])
+        parts = [replace(part, participants=mask) for part in parts_of(action)]
+        problem = Problem(people, view.operator.model, view.collective.query, parts)
         result = planned(problem, solver=self.solver, signal=self.signal, progress=False)
         plan: Any = result.plan
         moves = codes = leaves = None

@@ -115,15 +115,14 @@ def collided(
 
 def representation(model: Any, parameters: Any) -> Represent | None:
     """Return how a deployed model represents people; None where features represent themselves."""
-    if isinstance(parameters, Centroids) or getattr(model, "linear", False):
+    match model, parameters:
+        case (_, Centroids()) | (GaussianNaiveBayes() | PrototypeNetwork(embedding=None), _):
+            return None
+        case MLP(hidden=()), _:
+            return None
+    if getattr(model, "linear", False):
         return None
-    if isinstance(model, GaussianNaiveBayes):
-        return None
-    inner = model.model if isinstance(model, Scaled) else model
-    if isinstance(inner, PrototypeNetwork) and inner.embedding is None and inner is model:
-        return None
-    if isinstance(inner, MLP) and not inner.hidden and inner is model:
-        return None
+    inner = getattr(model, "unscaled", model)
     if not isinstance(inner, MLP | PrototypeNetwork):
         raise OptionError(
             "model: feature collision needs a model whose representation is known: nearest centroid, a linear model, "

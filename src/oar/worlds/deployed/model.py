@@ -63,14 +63,15 @@ def deployed(model: Any, parameters: Any, classes: int, people: Data | None = No
     A linear model behind a scaler is deployed as one matrix; the scaler was fitted to `people`.
     """
     refuse_values(model)
-    if isinstance(parameters, Centroids):
-        return CentroidDeployed(parameters.positions)
-    if isinstance(model, Scaled):
-        return _scaled(model, parameters, classes, people)
-    if isinstance(model, Linear):
-        return LinearDeployed(model, np.asarray(parameters, dtype=np.float64), classes)
-    if isinstance(model, Differentiable):
-        return AutodiffDeployed(model, parameters, classes)
+    match model, parameters:
+        case _, Centroids():
+            return CentroidDeployed(parameters.positions)
+        case Scaled(), _:
+            return _scaled(model, parameters, classes, people)
+        case Linear(), _:
+            return LinearDeployed(model, np.asarray(parameters, dtype=np.float64), classes)
+        case Differentiable(), _:
+            return AutodiffDeployed(model, parameters, classes)
     raise OptionError(
         f"model: this actor needs nearest centroid or one of oar.models to be deployed, got {type(model).__name__}."
     )

@@ -16,7 +16,6 @@ from oar.actions import Perturb
 from oar.checks import check_kind
 from oar.errors import NumericsError, OptionError
 from oar.goals import Members
-from oar.goals.wishes import ClassWish
 from oar.models import NearestCentroid
 from oar.models.centroid.nearest_centroid import Centroids, loss_and_margin, rival_ties
 from oar.models.linear.losses import Linear
@@ -85,16 +84,16 @@ class WorldQuery:
         return CollectiveOutcome(told["prediction"], told["loss"], bool(told["success"]), reached)
 
     def _judged(self, model: Any, parameters: Any, wish: Any, point: Array) -> Verdict:
-        assert isinstance(wish, ClassWish)
         classes = len(wish.every)
-        if isinstance(parameters, Centroids):
-            distances = np.linalg.norm(point - parameters.positions, axis=1)
-            losses = np.array([float(loss_and_margin(distances, code)[0]) for code in range(classes)])
-            nearest = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
-            return of_logits(self.problem, wish, -distances, losses, rival_ties(parameters, point, nearest))
-        if isinstance(model, Linear):
-            outputs = (point[None] @ parameters[:, :-1].T + parameters[:, -1])[0]
-            return judged(self.problem, wish, outputs, lambda target: float(model.output_loss(outputs, target)))
+        match model, parameters:
+            case _, Centroids():
+                distances = np.linalg.norm(point - parameters.positions, axis=1)
+                losses = np.array([float(loss_and_margin(distances, code)[0]) for code in range(classes)])
+                nearest = wish.codes[int(np.argmin(distances[list(wish.codes)]))]
+                return of_logits(self.problem, wish, -distances, losses, rival_ties(parameters, point, nearest))
+            case Linear(), _:
+                outputs = (point[None] @ parameters[:, :-1].T + parameters[:, -1])[0]
+                return judged(self.problem, wish, outputs, lambda target: float(model.output_loss(outputs, target)))
         shares = np.asarray(model.probabilities(parameters, point))
         with np.errstate(divide="ignore"):
             logits = np.maximum(np.log(shares), FAR)
@@ -118,10 +117,11 @@ def reading_model(model: Any) -> Any:
 
 def flat(parameters: Any) -> Array:
     """Return parameters as one vector."""
-    if isinstance(parameters, Centroids):
-        return parameters.positions.ravel()
-    if isinstance(parameters, np.ndarray):
-        return parameters.astype(np.float64).ravel()
+    match parameters:
+        case Centroids():
+            return parameters.positions.ravel()
+        case np.ndarray():
+            return parameters.astype(np.float64).ravel()
     import jax
 
     return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(parameters)])

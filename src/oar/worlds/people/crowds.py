@@ -29,12 +29,13 @@ def crowd_of(
         persons: (n,), the persons' numbers, whole and ≥ 0; None means 0, 1, ….
         argument: the name of `people` in messages.
     """
-    if isinstance(people, Crowd):
-        return people
-    if isinstance(people, tuple | list) and len(people) == 2:
-        people = Population(*people)
+    match people:
+        case Crowd():
+            return people
+        case (features, labels):
+            people = Population(features, labels)
     if not isinstance(people, Population) or people.has_label_rows:
-        got = "rows of numbers as labels" if isinstance(people, Population) else f"a {type(people).__name__}"
+        got = "rows of numbers as labels" if hasattr(people, "has_label_rows") else f"a {type(people).__name__}"
         raise DataError(
             f"{argument}: must be an oar.Population with one label a person, or (features, labels), got {got}."
         )

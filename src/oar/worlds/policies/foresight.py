@@ -83,10 +83,7 @@ def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
 
 def _left(view: CollectiveView, persons: Rows) -> Array:
     """Return how far persons may still move in all remaining rounds; ∞ where rounds do not share a budget."""
-    if view.collective.total is None:
-        return np.full(persons.size, np.inf)
-    spent = np.zeros(persons.size) if view.spent_by is None else view.spent_by(persons)
-    return np.maximum(view.collective.total - spent, 0.0)
+    return np.maximum(view.collective.caps.total - view.spent_by(persons), 0.0)
 
 
 def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
@@ -108,20 +105,20 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
         batches.append(register.of_crowd(crowd))
         budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
         persons.append(crowd.persons)
-    before, rule = _read_before(view), acting_rule(view)
+    before, rule, shared = _read_before(view), acting_rule(view), caps.total < np.inf
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
     stream = _stream(batches, before)
     left = [_left(view, some) for some in persons]
     try:
         return OnlineProblem(
-            stream if collective.total is None else _with_persons(stream, np.concatenate(persons)),
+            _with_persons(stream, np.concatenate(persons)) if shared else stream,
             view.operator.model,
             rule,
             collective.query,
             [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
             goal_for=goal_for,
-            shared=False if collective.total is None else _padded(np.concatenate(left), stream.people.size),
+            shared=_padded(np.concatenate(left), stream.people.size) if shared else False,
             start=view.deployed.parameters if shares_units(view.operator.model) else None,
         )
     except DataError as reason:

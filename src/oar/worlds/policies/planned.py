@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import choose, with_near_names
+from oar.checks import choose, is_whole, with_near_names
 from oar.errors import DataError
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
@@ -45,7 +45,7 @@ class Replan:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
+        if not is_whole(self.horizon) or self.horizon < 1:
             raise DataError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
         choose("goal_for", self.goal_for, GOAL_FOR)
 

@@ -83,13 +83,7 @@ def done_by(actor: Any, caps: Caps, view: View) -> Act:
     world, the operator or another actor; and the world keeps a copy of its answer.
     """
     name = actor.name
-    deed = actor.act(handed_out(view))
-    if not isinstance(deed, Deed):
-        raise DataError(
-            f"{name!r} in round {view.number}: must answer with an oar.worlds.Deed(…), got an object of type "
-            f"{type(deed).__name__}."
-        )
-    done, lengths = allowed(name, caps, deed, view)
+    done, lengths = allowed(name, caps, actor.act(handed_out(view)), view)
     return Act(name, view.mine, done, sealed(lengths))
 
 

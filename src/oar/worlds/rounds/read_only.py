@@ -30,23 +30,26 @@ def sealed(value: Kind) -> Kind:
 
 
 def _sealed(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value if _cannot_change(value) else _kept(value)
-    if isinstance(value, Population):
-        return value.with_arrays(_sealed)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        other = copy.copy(value)
-        for part in dataclasses.fields(value):
-            object.__setattr__(other, part.name, _sealed(getattr(value, part.name)))
-        return other
-    if isinstance(value, dict):
-        entries = copy.copy(value)
-        entries.update({key: _sealed(each) for key, each in value.items()})
-        return entries
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_sealed(each) for each in value))
-    if type(value) in (tuple, list):
-        return type(value)(_sealed(each) for each in value)
+    match value:
+        case type():
+            return value
+        case np.ndarray():
+            return value if _cannot_change(value) else _kept(value)
+        case Population():
+            return value.with_arrays(_sealed)
+        case dict():
+            entries = copy.copy(value)
+            entries.update({key: _sealed(each) for key, each in value.items()})
+            return entries
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*(_sealed(each) for each in value))
+        case tuple() | list() if type(value) in (tuple, list):
+            return type(value)(_sealed(each) for each in value)
+        case _ if dataclasses.is_dataclass(value):
+            other = copy.copy(value)
+            for part in dataclasses.fields(value):
+                object.__setattr__(other, part.name, _sealed(getattr(value, part.name)))
+            return other
     return value
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oar.actions.sets.norms import Norm
+from oar.checks import check_kind
 from oar.errors import DataError
 from oar.worlds.protocol import Array, Caps, Deed, View
 from oar.worlds.rounds.read_only import sealed
@@ -37,8 +38,8 @@ def allowed(name: str, caps: Caps, deed: Deed, view: View) -> tuple[Deed, Array]
     deed = _without_rounding(deed, caps, view)
     lengths = np.zeros(view.mine.size) if deed.moves is None else Norm.of(caps.norm).length(deed.moves)
     _check_far(who, "moves at most", lengths, caps.budget, view, "shorten the moves, or allow a larger budget")
-    if caps.total is not None:
-        spent = together(lengths, view) + (0.0 if view.spent is None else view.spent)
+    if caps.total < np.inf:
+        spent = together(lengths, view) + view.spent
         left = "view.spent says what each has moved before"
         if np.unique(view.crowd.persons[view.mine]).size < view.mine.size:
             left += ", and whoever is there several times in a round moves by all of its rows together"
@@ -60,7 +61,7 @@ def _without_rounding(deed: Deed, caps: Caps, view: View) -> Deed:
         return deed
     stood = view.crowd.features[view.mine]
     still = (stood + deed.moves == stood).all(axis=1)
-    if caps.total is not None and view.spent is not None:
+    if caps.total < np.inf:
         least = ROUNDING * caps.total
         still |= (caps.total - view.spent <= least) & (Norm.of(caps.norm).length(deed.moves) <= least)
     return replace(deed, moves=sealed(np.where(still[:, None], 0.0, deed.moves))) if still.any() else deed
@@ -85,6 +86,7 @@ def _check_far(who: str, what: str, lengths: Array, most: float, view: View, adv
 
 def _read(who: str, deed: Deed, view: View) -> Deed:
     """Return a deed of sealed arrays; raise where one of them is invalid."""
+    check_kind(who, deed, Deed, "answered with an oar.worlds.Deed(…)")
     size, dimensions, classes = view.mine.size, view.crowd.features.shape[1], len(view.crowd.classes)
     if not isinstance(deed.note, Mapping):
         raise DataError(f"{who}: note must be a dict, got an object of type {type(deed.note).__name__}.")
