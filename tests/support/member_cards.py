@@ -13,6 +13,7 @@ from oar.models import GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, S
 from oar.models.serialize import parameter_count
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Broadcast, Card
+from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.score import Scaler
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 
@@ -112,7 +113,7 @@ def random_table_card(
         "refitted" if scaled and model is not None else None,
     )
     value = 0.5 if width == 1 else (0.5,) * width
-    return Card(
+    return TableCard(
         model="nearest-centroid" if model is None else model.name,
         norm=Norm.of(norm),
         budget=3.0,
@@ -138,7 +139,7 @@ def _random_terms(column: Column, rng: np.random.Generator) -> ColumnTerms:
     if column.kind in ("boolean", "ordinal"):
         most = 1.0 if column.kind == "boolean" else len(column.levels) - 1.0
         return ColumnTerms(column, True, 0.0, most, step=1.0, cost=cost)
-    lower, upper = (None if rng.random() < 0.5 else float(edge) for edge in (-2, 3))
+    lower, upper = (np.copysign(np.inf, edge) if rng.random() < 0.5 else float(edge) for edge in (-2, 3))
     step = float(rng.integers(1, 3)) if column.kind == "integer" else float(rng.choice([0.0, 0.0, 0.25]))
     missing = (1.0, 2.0) if column.name == "loans" else ()
     return ColumnTerms(column, True, lower, upper, rng.choice([None, None, "up", "down"]), step, cost, missing=missing)

@@ -6,7 +6,7 @@ function's choice, or the most useful; a quota is a number, or a share of the pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,14 +73,15 @@ class Best:
 
 def participation_mask(participants: Any, seed: int | None, people: Population) -> Mask | None:
     """Return who takes part as a boolean array, or None where everyone does; of Best, whom it chooses from."""
-    if isinstance(participants, Best):
-        participants = participants.among
-    if participants is None:
-        return None
-    if isinstance(participants, Mapping):
-        return _group_mask(participants, people)
+    match participants:
+        case None:
+            return None
+        case Best():
+            return participation_mask(participants.among, seed, people)
+        case Mapping():
+            return _group_mask(participants, people)
     if is_share(participants):
-        return random_members(people.size, float(participants), 0 if seed is None else seed)
+        return random_members(people.size, float(participants), seed or 0)
     if callable(participants):
         participants = participants(people)
         if participants is None:
@@ -109,7 +110,7 @@ def members(participants: Any, seed: int | None, people: Population) -> Mask:
 
 def is_share(participants: Any) -> bool:
     """Report whether this is a number (a share), not a mask or a function."""
-    return isinstance(participants, int | float | np.integer | np.floating) and not isinstance(participants, bool)
+    return is_number(participants)
 
 
 def check_participants(participants: Any, seed: int | None, action: str = "Perturb") -> None:
@@ -149,15 +150,36 @@ def random_members(size: int, share: float, seed: int) -> Mask:
     return mask
 
 
-def check_one_of(action: str, **limits: Any) -> None:
-    """Raise unless exactly one of these limits is given."""
-    given = [name for name, value in limits.items() if value is not None]
-    if len(given) != 1:
-        names = ", ".join(limits)
-        got = "none" if not given else " and ".join(given)
-        raise OptionError(
-            f"{action}: must be given exactly one of {names}, got {got}; say for example {action}(most=3)."
-        )
+class SomeOf:
+    """An action of some of the participants: of at most so many, or of a share of them."""
+
+    most: int | None
+    share: float | None
+    participants: Participants
+    seed: int | None
+
+    def _check(self, **checks: Callable[[Any], Any]) -> None:
+        """Check the one limit that is given, and who takes part; raise unless exactly one is."""
+        action = type(self).__name__
+        given = [name for name in checks if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise OptionError(
+                f"{action}: must be given exactly one of {', '.join(checks)}, got {' and '.join(given) or 'none'}; say "
+                f"for example {action}(most=3)."
+            )
+        object.__setattr__(self, given[0], checks[given[0]](getattr(self, given[0])))
+        check_participants(self.participants, self.seed, action)
+
+    def _quota(self, mask: Mask) -> int:
+        """Return how many of these (n,) may act; a share is rounded down, because it is a limit."""
+        size = int(mask.sum())
+        return int(self.share * size * (1 + ROUNDING) + ROUNDING) if self.share else min(self.most or 0, size)
+
+    def __repr__(self) -> str:
+        """Show what was set, participants by their size."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        shown = (f"{name}={(brief if name == 'participants' else repr)(value)}" for name, value in given.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def check_most(most: Any) -> int:
@@ -172,14 +194,6 @@ def check_share(share: Any) -> float:
     if not is_number(share) or not 0.0 <= share <= 1.0:
         raise DataError(f"share: must be a number between 0 and 1, got {share!r}; for a number of people use most=...")
     return float(share)
-
-
-def quota(most: int | None, share: float | None, participants: int) -> int:
-    """Return how many of the participants may act; a share is rounded down, because it is a limit."""
-    if share is None:
-        assert most is not None
-        return min(most, participants)
-    return int(share * participants * (1 + ROUNDING) + ROUNDING)
 
 
 def brief(value: Any) -> str:
@@ -221,7 +235,7 @@ def _group_mask(group: Mapping[Any, Any], people: Population) -> Mask:
 
 
 def _in_column(people: Population, name: Any, wanted: Any) -> Mask:
-    known = people.schema.names if people.schema is not None else people.names
+    known = (people.schema or people).names
     if known is None:
         raise OptionError(
             "participants: a group by columns needs people with column names, got a plain array; use a DataFrame, or "
@@ -258,11 +272,11 @@ def _matches(values: NDArray[np.float64], name: Any, wanted: Any) -> Mask:
     if isinstance(wanted, tuple):
         return (values >= wanted[0]) & (values <= wanted[1])
     numbers = _several(wanted, name)
-    wrong = next((value for value in numbers if not _is_number(value)), None)
-    if wrong is not None or not numbers:
+    wrong = [value for value in numbers if not _is_number(value)]
+    if wrong or not numbers:
         raise DataError(
             f"participants: column {name!r} holds numbers; must be a number, a list of them or a range "
-            f"(lowest, highest), got {shown(wrong)}."
+            f"(lowest, highest), got {shown(wrong[0] if wrong else None)}."
         )
     return np.isin(values, np.array(numbers, dtype=np.float64))
 

@@ -82,9 +82,7 @@ class Perturb:
 
     def _eligible(self, people: Population, mask: NDArray[np.bool_] | None) -> int:
         """Return how many may take part: their data count for something, and where budgets differ, so do theirs."""
-        able = np.ones(people.size, dtype=bool) if mask is None else mask
-        if people.weights is not None:
-            able = able & (people.weights > 0)
+        able = (people.row_weights > 0) & (True if mask is None else mask)
         if not is_single_budget(self.budget):
             able = able & (row_values(self.budget, people.size, people.index, "budget") > 0)
         return int(able.sum())

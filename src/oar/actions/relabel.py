@@ -14,16 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.participation import (
-    brief,
-    check_most,
-    check_one_of,
-    check_participants,
-    check_share,
-    members,
-    quota,
-)
-from oar.checks import is_number, with_near_names
+from oar.actions.participation import SomeOf, check_most, check_share, members
+from oar.checks import is_listing, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.typing import Label, Participants
@@ -32,8 +24,8 @@ LARGEST_SOFT = 1e100  # past that, squares of targets overflow
 
 
 @with_near_names
-@dataclass(frozen=True, eq=False)
-class Relabel:
+@dataclass(frozen=True, eq=False, repr=False)
+class Relabel(SomeOf):
     """Changes of some members' labels. Give one of `most`, `share` and `soft` as the limit.
 
     Args:
@@ -59,18 +51,11 @@ class Relabel:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""
-        check_one_of("Relabel", most=self.most, share=self.share, soft=self.soft)
-        if self.most is not None:
-            object.__setattr__(self, "most", check_most(self.most))
-        if self.share is not None:
-            object.__setattr__(self, "share", check_share(self.share))
-        if self.soft is not None:
-            object.__setattr__(self, "soft", _check_soft(self.soft))
+        self._check(most=check_most, share=check_share, soft=_check_soft)
         if self.to is not None:
-            if isinstance(self.to, str | bytes) or not hasattr(self.to, "__iter__") or not len(list(self.to)):
+            if not is_listing(self.to) or not len(list(self.to)):
                 raise DataError(f"to: must be a list of the labels that may be given, got {self.to!r}; use to=[label].")
             object.__setattr__(self, "to", list(self.to))
-        check_participants(self.participants, self.seed, "Relabel")
 
     def limits(self, people: Population, regresses: bool, name: str) -> RelabelLimits:
         """Return whose labels may change, how many and into what; raise where that does not suit model `name`."""
@@ -79,29 +64,17 @@ class Relabel:
                 f"Relabel: flips labels between classes, and {name} predicts values, which have none; "
                 "use Relabel(soft=...), by which every target may move so much."
             )
-        if regresses and self.to is not None:
+        if regresses and self.to:
             raise OptionError(f"to: is for classes, and {name} predicts values, got {self.to!r}; leave it out.")
-        if not regresses and self.soft is not None and self.soft > 1:
+        if not regresses and (self.soft or 0.0) > 1:
             raise DataError(
                 "soft: must be at most 1, because a soft label cannot give away more than all of itself, "
                 f"got {self.soft}."
             )
         mask = members(self.participants, self.seed, people)
-        allowed = np.ones(people.value_rows().shape[1] if regresses else len(people.classes), dtype=bool)
-        if self.to is not None:
-            allowed[:] = False
-            allowed[[people.coding.position(label, "to") for label in self.to]] = True
-        most = 0 if self.soft is not None else quota(self.most, self.share, int(mask.sum()))
-        return RelabelLimits(mask, most, self.soft, allowed)
-
-    def __repr__(self) -> str:
-        """Show what was set."""
-        shown = [
-            f"{name}={value!r}" for name, value in vars(self).items() if value is not None and name != "participants"
-        ]
-        if self.participants is not None:
-            shown.append(f"participants={brief(self.participants)}")
-        return f"Relabel({', '.join(shown)})"
+        size = people.value_rows().shape[1] if regresses else len(people.classes)
+        given = [people.coding.position(label, "to") for label in self.to or ()] or range(size)
+        return RelabelLimits(mask, self._quota(mask), self.soft, np.isin(np.arange(size), given))
 
 
 @dataclass(frozen=True, eq=False)

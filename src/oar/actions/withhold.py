@@ -7,23 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.participation import (
-    brief,
-    check_most,
-    check_one_of,
-    check_participants,
-    check_share,
-    members,
-    quota,
-)
+from oar.actions.participation import SomeOf, check_most, check_share, members
 from oar.checks import with_near_names
 from oar.people import Population
 from oar.typing import Participants
 
 
 @with_near_names
-@dataclass(frozen=True, eq=False)
-class Withhold:
+@dataclass(frozen=True, eq=False, repr=False)
+class Withhold(SomeOf):
     """A data strike: a limited number of members withhold their data (a training weight of 0).
 
     The last people of a class stay, because a classifier cannot be fitted to an empty class.
@@ -46,22 +38,12 @@ class Withhold:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the people."""
-        check_one_of("Withhold", most=self.most, share=self.share)
-        if self.most is not None:
-            object.__setattr__(self, "most", check_most(self.most))
-        if self.share is not None:
-            object.__setattr__(self, "share", check_share(self.share))
-        check_participants(self.participants, self.seed, "Withhold")
+        self._check(most=check_most, share=check_share)
 
     def limits(self, people: Population) -> WithholdLimits:
         """Return which of these people may leave, and how many."""
         mask = members(self.participants, self.seed, people)
-        return WithholdLimits(mask, quota(self.most, self.share, int(mask.sum())))
-
-    def __repr__(self) -> str:
-        """Show what was set."""
-        shown = (f"{name}={brief(value)}" for name, value in vars(self).items() if value is not None)
-        return f"Withhold({', '.join(shown)})"
+        return WithholdLimits(mask, self._quota(mask))
 
 
 @dataclass(frozen=True, eq=False)

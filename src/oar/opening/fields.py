@@ -71,9 +71,9 @@ class Fields:
             bounds = f"a finite number ≥ {least:g} (and at most {most:g})"
         return float(self._checked(name, bounds, lambda value: is_number(value) and least <= value <= most))
 
-    def perhaps(self, name: str, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-        """Return a finite number, or None for null."""
-        return None if self.any(name) is None else self.number(name, least, most)
+    def perhaps(self, name: str, otherwise: float, least: float = -LARGEST) -> float:
+        """Return a finite number, or another one for null."""
+        return otherwise if self.any(name) is None else self.number(name, least)
 
     def listed(self, name: str) -> list[Any]:
         """Return a list."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people.wording import counted
 from oar.plans.cards.card import Card
-from oar.plans.moves.table_out import changed_cells
+from oar.plans.moves.table_out import lever_cells
 from oar.plans.plan import MemberPlan
 from oar.retraining.contribution import Contribution
 
@@ -56,9 +56,9 @@ class LeverPlan(MemberPlan):
         """Return who leaves: n booleans, a Series where there is an index."""
         return self.problem.people.column(self.away.copy())
 
-    def changes(self) -> Any:
-        """Return what changes, for people with a schema: features, labels and who leaves, as in every plan."""
-        return changed_cells(self, self.targets, self.away)
+    def lever_cells(self) -> list[Any]:
+        """Return the rows of `changes` that are about labels and leavers, by the positions of people."""
+        return lever_cells(self, self.targets, self.away)
 
     def _actors(self) -> list[str]:
         people = self.problem.people

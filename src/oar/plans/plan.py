@@ -20,7 +20,6 @@ from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, i
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
-from oar.plans.cards.publish_table import everyones_room
 from oar.plans.moves.table_out import changed_cells, moved_table, query_after
 from oar.plans.refits import Refits
 from oar.problem import Problem
@@ -31,8 +30,6 @@ from oar.streaming.passes import BLOCK, SignalPath, Spec, in_memory
 
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
-
-IN_CACHE = 2_048  # members whose answers to a card of a table are computed side by side
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +68,7 @@ class Plan:
         were, by another clock or on a disk that keeps no such time: what is read is held to `contents`, too.
         """
         people = self.problem.people
-        now = people.stamps() if isinstance(people, StreamedPopulation) else None
+        now = people.stamps()
         if self.files is None or now is None or self.files == now:
             return
         changed = min(path for path, _ in now - self.files)
@@ -149,6 +146,10 @@ class Plan:
         """
         return changed_cells(self)
 
+    def lever_cells(self) -> list[Any]:
+        """Return the rows of `changes` that are about labels and leavers, by the positions of people; here none."""
+        return []
+
     def query_row(self) -> Any:
         """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
         return query_after(self)
@@ -208,47 +209,21 @@ class Plan:
         problem.only_one_refit("a card")
         classes = None if problem.regresses else people.classes
         model = problem.model.written_down(people)
-        size = card.directions.shape[1]
-        ours = (model.name, problem.allowance.norm, classes, people.dimensions)
-        theirs = (card.model, card.norm, card.classes, size if card.table is None else people.dimensions)
+        size = people.dimensions
+        ours = (model.name, problem.allowance.norm, classes, size)
+        theirs = (card.model, card.norm, card.classes, size if card.schema else card.size)  # levels may be pooled
         if ours != theirs:
             raise DataError(
                 "card: must be for the plan's model, norm, classes and number of features, "
                 f"{_listed(ours)}, got {_listed(theirs)}; use plan.card()."
             )
-        in_table = people.schema is not None and card.table is not None
-        if not in_table and None not in (people.names, card.features) and people.names != card.features:
-            raise DataError(
-                f"card: must be for the plan's features {list(people.names or ())}, got one for "
-                f"{list(card.features or ())}; use plan.card()."
-            )
-        places = None if card.table is None or people.encoding is None else card.table.places_in(people.encoding)
-        if places is None and not (card.table is None and people.schema is None):
-            raise DataError(
-                "card: must be for a table of the plan's columns, kinds and levels"
-                f"{', and the plan is of none' if people.schema is None else ''}, got one for "
-                f"{'plain features' if card.table is None else 'others'}; use plan.card()."
-            )
+        places = card.places_in(people)
         goal = problem.published_goal
         if goal != card.goal:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
             )
-        targets = people.target_rows(problem.regresses)
-        rows = np.asarray(people.features, dtype=np.float64)
-        radii = problem.allowance.everyones(people.size)
-        radii = radii if card.budget is None else np.minimum(radii, card.budget)
-        if card.table is None:
-            moves = card.responses(rows, targets, radii)
-        else:
-            assert places is not None
-            seen = card.table.seen(rows, places)
-            room, moves = everyones_room(card.table, problem, seen), np.empty_like(seen)
-            for start in range(0, len(rows), IN_CACHE):  # nobody's answer depends on anybody else's
-                who = np.arange(start, min(start + IN_CACHE, len(rows)))
-                moves[who] = card.table_responses(seen[who], targets[who], radii[who], room.some(who))[0]
-            moves = card.table.given_back(moves, rows, places)
-        return MemberPlan(problem, self.query_move, moves)
+        return MemberPlan(problem, self.query_move, card.moves_of(problem, places))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

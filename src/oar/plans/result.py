@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.choice import Levers
 from oar.errors import Status
 from oar.estimators.black_box import BlackBox, Calls, Rate
 from oar.people.wording import counted, lined_up
@@ -287,10 +288,8 @@ class Result(AuditedProposal):
     @property
     def calls(self) -> Calls | None:
         """The calls that planning and audit made to a black box; None for models that are known."""
-        planning = self.proposal.calls
-        if planning is None or self.audit_calls is None:
-            return planning if self.audit_calls is None else self.audit_calls
-        return planning + self.audit_calls
+        known = [calls for calls in (self.proposal.calls, self.audit_calls) if calls]
+        return sum(known, Calls()) if known else None
 
     @property
     def plan(self) -> Plan:
@@ -433,12 +432,9 @@ class Result(AuditedProposal):
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
-        levers, audit = self.problem.levers, self.audit
-        changes = ""
-        if levers is not None and levers.relabel is not None:
-            changes += "; " + counted(audit.relabelled, "label changes", "labels change")
-        if levers is not None and levers.withhold is not None:
-            changes += "; " + counted(audit.leavers, "member leaves", "members leave")
+        levers, audit = self.problem.levers or Levers(None, None), self.audit
+        changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel else ""
+        changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold else ""
         return (
             f"Result({self.status}: {self._predicts()}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"

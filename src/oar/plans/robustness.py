@@ -22,6 +22,7 @@ from oar.checks import check_not_negative, check_seed, check_whole
 from oar.errors import DataError, OptionError
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
+from oar.plans.moves.table_out import columns_of
 from oar.plans.plan import Plan
 from oar.plans.refits import Refits
 from oar.problem import Problem
@@ -207,19 +208,19 @@ class InexactMoves:
 
     def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
         """Settle what moves, how far it may be off, and where it must stay."""
-        problem, encoding, weights = plan.problem, plan.problem.people.encoding, plan.problem.people.row_weights
+        problem, columns, weights = plan.problem, columns_of(plan.problem.people), plan.problem.people.row_weights
         self._noise = noise
         widths = noise * spreads_of(refits.features, weights / weights.sum())
         self._switches: list[slice] = []
-        for column in () if encoding is None else encoding.schema:
+        for column in columns.schema:
             if column.kind in ("category", "boolean"):
-                place = encoding.places[column.name]  # type: ignore[union-attr]
+                place = columns.places[column.name]
                 self._switches.append(place)
                 widths[place] = 0.0
         self._numbers = np.flatnonzero((widths > 0) & refits.moves.any(axis=0))
         self._widths = widths[self._numbers]
         self._lower, self._upper, self._steps = -np.inf, np.inf, np.zeros(self._numbers.size)  # type: Any, Any, Array
-        if encoding is not None:
+        if problem.limits is not None:
             self._keep_to(problem, len(weights))
 
     def _keep_to(self, problem: Problem, size: int) -> None:

@@ -25,7 +25,6 @@ from oar.people.groups import grouped
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
-from oar.plans.moves.table_out import row_names
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.retraining.side_effects import score
@@ -166,7 +165,7 @@ class Collateral(ShownAsText):
         import pandas
 
         people, rows = self.result.problem.people, np.flatnonzero(self.stays & (self.effects > 0))
-        names = row_names(people, rows)
+        names = people.row_names[rows]
         said = {"before": self.before[rows], "after": self.after[rows]}
         if not self.result.problem.regresses:
             said = {name: np.array(people.classes, dtype=object)[codes] for name, codes in said.items()}

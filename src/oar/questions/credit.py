@@ -35,7 +35,7 @@ from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.explain.effort import Efforts
-from oar.plans.moves.table_out import QUERY, row_names
+from oar.plans.moves.table_out import QUERY
 from oar.plans.refits import Refits
 from oar.progress import OnStep, Progress, silent, step_line
 from oar.retraining.rollout import RolloutTraining
@@ -89,7 +89,7 @@ class Credit(ShownAsText):
         import pandas
 
         order = np.argsort(-self.credits, kind="stable")
-        names = list(row_names(self.result.problem.people, self.members[order]))
+        names = list(self.result.problem.people.row_names[self.members[order]])
         credits, errors = self.credits[order], self.errors[order]
         if self.result.plan.query_move.any():
             names, credits, errors = (

@@ -34,7 +34,6 @@ from oar.online import OnlineProblem, Rollout
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
-from oar.plans.moves.table_out import row_names
 from oar.problem import Problem
 from oar.signals.base import FACTORED, Step, choose_signal
 from oar.signals.implicit import Implicit
@@ -149,7 +148,7 @@ class Leverage(ShownAsText):
             frame = pandas.DataFrame({"leverage": self._members[rows]})
             if not self.problem.regresses:
                 frame.insert(0, "class", np.array(people.classes, dtype=object)[self._codes[rows]])
-            frame.index = pandas.Index(list(row_names(people, rows)), name=by)
+            frame.index = pandas.Index(list(people.row_names[rows]), name=by)
         return _with_shares(frame).sort_values("leverage", ascending=False, kind="stable")
 
     def plot(self) -> Any:

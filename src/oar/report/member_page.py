@@ -15,6 +15,7 @@ report's facts, in which nothing is told of fewer than five people.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -22,14 +23,12 @@ from typing import Any
 
 from oar.files import replace_atomically
 from oar.goals import GoalText
-from oar.models.centroid.prototypes import PrototypeNetwork
-from oar.models.linear.losses import Linear
-from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.people.wording import counted
 from oar.pictures.markup import source_hash
 from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
+from oar.plans.cards.parameter_layout import is_laid_out
 from oar.report.plan.answer import unable_words
 
 SCRIPTS = (
@@ -92,12 +91,7 @@ def write_member_page(card: Card, path: str | Path, **told: Any) -> None:
 
 def computes_in_browser(card: Card) -> bool:
     """Report whether a card's model has closed forms, which the page knows; otherwise members need `oar respond`."""
-    if card.broadcast is None:
-        return True
-    model = card.broadcast.model
-    if isinstance(model, PrototypeNetwork):
-        return model.embedding is None
-    return isinstance(model, Linear | GaussianNaiveBayes)
+    return card.broadcast is None or is_laid_out(card.broadcast.model)
 
 
 def _part(name: str) -> str:
@@ -137,12 +131,12 @@ def _whom(card: Card, facts: Facts, whom: str) -> list[str]:
 
 
 def _asks(card: Card) -> list[str]:
-    limit = "as far as you are willing to go" if card.budget is None else f"by at most {number(card.budget)} in all"
-    if card.table is None:
+    limit = f"by at most {number(card.most)} in all" if card.most < math.inf else "as far as you are willing to go"
+    if not card.terms.columns:
         return [f"To change your values {limit}. The form below works out which of them, and by how much."]
-    names = [each.column.name for each in card.table.columns if each.asked(card.budget)]
-    dear = [each.column.name for each in card.table.columns if each.movable and each.column.name not in names]
-    fixed = len(card.table.columns) - len(names) - len(dear)
+    names = [each.column.name for each in card.terms.columns if each.asked(card.most)]
+    dear = [each.column.name for each in card.terms.columns if each.movable and each.column.name not in names]
+    fixed = len(card.terms.columns) - len(names) - len(dear)
     said = [f"To change some of these, {limit}, as costs are counted below: {_listed(names)}."]
     if not names:
         said = [f"Nothing: a change may cost {number(card.budget or 0.0)} at most, and every change costs more."]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oar.actions.limits.bounds import bound_of, column_of
 from oar.actions.limits.limit import Limit, Limits
-from oar.checks import choose, is_flag, is_number
+from oar.checks import choose, is_flag, is_listing, is_number
 from oar.errors import DataError, OptionError
 from oar.people.tables.schema import Schema
 from oar.people.wording import shown
@@ -28,7 +28,7 @@ def from_dice(
             raise OptionError(
                 f"permitted_range and features_to_vary: contradict each other about {name!r}; leave it out of one."
             )
-        if isinstance(span, str) or not isinstance(span, Iterable):
+        if not is_listing(span):
             raise DataError(f"permitted_range.{name}: must be a list, of levels or of two bounds, got {span!r}.")
         span = list(span)
         if column.kind == "category":

@@ -22,7 +22,7 @@ standard deviation of a number (or what `unit` says), one flip of a boolean, one
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
-from oar.checks import choose, is_flag, is_number, is_whole, with_near_names
+from oar.checks import choose, is_flag, is_listing, is_number, is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -97,32 +97,36 @@ class Limit:
         """Refuse what cannot be, and what contradicts itself."""
         if not is_flag(self.immutable):
             raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
-        if self.direction is not None:
+        given = self.given
+        if "direction" in given:
             choose("direction", self.direction, DIRECTIONS)
         for name in ("step", "cost", "unit"):
-            value = getattr(self, name)
-            if value is not None and not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
+            value = given.get(name, 1.0)
+            if not (is_number(value) and SMALLEST_FACTOR <= value <= LARGEST_FACTOR):
                 raise DataError(
                     f"{name}: must be a finite number > 0, from {SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}, got "
                     f"{shown(value)}."
                 )
         for name, what in (("levels", "levels"), ("missing", "values, such as [-999]")):
-            listed = getattr(self, name)
-            if listed is None:
-                continue
-            if isinstance(listed, str) or not isinstance(listed, Iterable):
+            listed = given.get(name, ())
+            if not is_listing(listed):
                 raise DataError(f"{name}: must be a list of {what}, got {listed!r}.")
-            object.__setattr__(self, name, tuple(plain(each) for each in listed))
+            if name in given:
+                object.__setattr__(self, name, tuple(plain(each) for each in listed))
         # NumPy's numbers become Python's, which are told as users write them.
         object.__setattr__(self, "lower", plain(self.lower))
         object.__setattr__(self, "upper", plain(self.upper))
-        if self.immutable:
-            others = [name for name in ("direction", "step", "levels") if getattr(self, name) is not None]
-            if others:
-                raise OptionError(
-                    f"immutable and {others[0]}: contradict each other, because what is immutable does not move; "
-                    "leave one out."
-                )
+        others = [name for name in ("direction", "step", "levels") if name in given]
+        if self.immutable and others:
+            raise OptionError(
+                f"immutable and {others[0]}: contradict each other, because what is immutable does not move; "
+                "leave one out."
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that say something, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def __str__(self) -> str:
         """Say it in words.
@@ -130,7 +134,7 @@ class Limit:
         >>> print(Limit(direction="up", upper=9_000, cost=2, unit=100))
         only up; at most 9000; a change by 100 costs 2
         """
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        given = self.given
         words = ["immutable"] if self.immutable else []
         words += [text.format(given[name]) for name, text in _IN_WORDS.items() if name in given]
         if "levels" in given:
@@ -140,6 +144,23 @@ class Limit:
         if self.cost != 1.0 or "unit" in given:
             words.append(f"a change{f' by {self.unit:g}' if 'unit' in given else ''} costs {self.cost:g}")
         return "; ".join(words) or "free"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The bounds as coordinates, once they have been checked; infinite where there is none."""
+        given = {name: float(value) for name, value, _ in self.bounds}
+        return given.get("lower", -np.inf), given.get("upper", np.inf)
+
+    def span_of(self, column: Column) -> tuple[float, float]:
+        """Return the least and the largest coordinate of a column: within these bounds, and as its kind has it."""
+        least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(
+            column.kind, (-np.inf, np.inf)
+        )
+        return max(least, self.span[0]), min(most, self.span[1])
+
+    def allows(self, level: Label) -> bool:
+        """Report whether a category may be switched to a level."""
+        return self.levels is None or level in self.levels
 
     @property
     def bounds(self) -> tuple[tuple[str, Any, float], ...]:
@@ -164,7 +185,7 @@ class Limit:
         """Check this limit against the column's type; return it with bounds as coordinates."""
         where = f"limits.{column.name}"
         for name, kinds in _FOR.items():
-            if getattr(self, name) is not None and column.kind not in kinds:
+            if name in self.given and column.kind not in kinds:
                 raise OptionError(f"{where} {name}: is for {listing(kinds)} columns, and this is a {column.kind}.")
         for level in self.levels or ():
             if level not in column.levels:
@@ -172,14 +193,16 @@ class Limit:
                 raise OptionError(f"{where} levels: must be of {column.levels}, got {level!r}.")
         for value in self.missing or ():
             bound_of(column, value, f"{where} missing")
-        if self.step is not None and column.kind == "integer" and self.step != int(self.step):
+        if self.step and column.kind == "integer" and self.step != int(self.step):
             raise DataError(f"{where} step: must be a whole number, because the column is, got {self.step}.")
         lower, upper = (bound_of(column, getattr(self, name), f"{where} {name}") for name in ("lower", "upper"))
-        if lower is not None and upper is not None and lower > upper:
+        found = dataclasses.replace(self, lower=lower, upper=upper)
+        least, most = found.span
+        if least > most:
             raise OptionError(
                 f"{where} lower and upper: contradict each other, {self.lower!r} is above {self.upper!r}."
             )
-        return dataclasses.replace(self, lower=lower, upper=upper)
+        return found
 
 
 FREE = Limit()
@@ -246,7 +269,7 @@ class Limits:
         for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
             texts = getattr(self, name)
             texts = (texts,) if isinstance(texts, str) else texts
-            if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+            if not is_listing(texts):
                 raise DataError(f"{name}: must be a list of texts {example}, got {texts!r}.")
             object.__setattr__(self, name, tuple(texts))
         _ = self.parsed, self.parsed_rules

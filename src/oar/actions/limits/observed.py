@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.column_names import called_an_amount, called_years, why_still
-from oar.actions.limits.limit import Limit, Limits, as_limits
+from oar.actions.limits.limit import FREE, Limit, Limits, as_limits
 from oar.actions.limits.missing_codes import codes
 from oar.actions.limits.round_steps import above, below, bound_step, one_two_five, share_of, usual_difference
 from oar.errors import DataError, OptionError
@@ -68,11 +68,11 @@ class ObservedLimit:
     """A column's limit, and why it is so.
 
     Attributes:
-        column: which. limit: what it says; None where there is nothing to say. why: in words.
+        column: which. limit: what it says; `FREE` where there is nothing to say. why: in words.
     """
 
     column: Column
-    limit: Limit | None
+    limit: Limit
     why: str
 
 
@@ -82,7 +82,7 @@ def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -
     all_seen = observations(people, schema)
     table = Schema(tuple(each.column for each in all_seen))
     own.check(table)
-    found = {each.column.name: each.limit for each in all_seen if each.limit is not None}
+    found = {each.column.name: each.limit for each in all_seen if each.limit != FREE}
     merged = _merged(found, own)
     try:
         merged.check(table)
@@ -129,14 +129,14 @@ def observations(people: Any, schema: Schema | None = None) -> list[ObservedLimi
 
 def _observe(column: Column, values: Array) -> ObservedLimit:
     named = why_still(column)
-    if named is not None and column.kind not in ("number", "integer"):
+    if named and column.kind not in ("number", "integer"):
         return ObservedLimit(column, Limit(immutable=True), f"{named}, and stays as it is")
     if column.kind == "boolean":
-        return ObservedLimit(column, None, "yes or no: a flip")
+        return ObservedLimit(column, FREE, "yes or no: a flip")
     if column.kind in ("ordinal", "category"):
-        return ObservedLimit(column, None, f"one of {counted(len(column.levels), 'level', 'levels')}")
+        return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
     why = _moments(column.name, values) or named or _untouched(column.name, values)
-    if why is not None:
+    if why:
         return _still(column, values, why, coded=why == named)
     missing = codes(values)
     known = values[~np.isin(values, missing)]
@@ -144,7 +144,7 @@ def _observe(column: Column, values: Array) -> ObservedLimit:
     unit = _unit(values, known, lower, upper)
     span = f"observed: {_short(known.min())} to {_short(known.max())}"
     told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
-    if unit is not None:
+    if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
@@ -181,7 +181,7 @@ def _untouched(name: str, values: Array) -> str | None:
     import pandas
 
     why = identities(pandas.DataFrame({name: values})).get(name)
-    if why is not None:
+    if why:
         return f"it {why}"
     if _long_numbers(values):
         return "long numbers of which nearly all differ: moments, or names of people"
@@ -331,7 +331,7 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
 
 
 def _has_range(limit: Limit) -> bool:
-    return limit.lower is not None or limit.upper is not None
+    return bool(limit.bounds)
 
 
 def drafted(people: Any, schema: Schema | None = None) -> str:
@@ -339,7 +339,7 @@ def drafted(people: Any, schema: Schema | None = None) -> str:
     blocks = [HEADER]
     for each in observations(people, schema):
         lines = [f"# {each.column.name.translate(_ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
-        if each.limit is None:
+        if each.limit == FREE:
             levels = f"levels = [{', '.join(map(toml_value, each.column.levels))}]"
             said = [levels] if each.column.kind == "category" else []
         else:
@@ -358,5 +358,5 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
         return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
-    given = {name: getattr(limit, name) for name in ("lower", "upper", "direction", "unit", "missing")}
-    return {name: value for name, value in given.items() if value is not None}
+    told = ("lower", "upper", "direction", "unit", "missing")
+    return {name: value for name, value in limit.given.items() if name in told}

@@ -129,14 +129,13 @@ class TableRules:
             fine &= rule.kept(self.encoding, before, after)
         return fine
 
-    def narrowed(self, region: Region, before: Array, after: Array, still: NDArray[np.bool_] | None = None) -> Region:
+    def narrowed(self, region: Region, before: Array, after: Array, still: NDArray[np.bool_]) -> Region:
         """Return a region, in all coordinates, in which everyone keeps each rule in one way that holds in `after`.
 
         The region is of further moves from `after`, rows that keep all rules, and contains staying there. `still` (d,)
         are coordinates that do not move any more: a way in which these alone keep a rule costs nothing, so it comes
         first.
         """
-        still = np.zeros(after.shape[1], dtype=bool) if still is None else still
         lower, upper = region.lower.copy(), region.upper.copy()
         rows: list[Array] = []
         room: list[Array] = []
@@ -239,7 +238,7 @@ def measure(
         place, limit = encoding.places[column.name], limits.columns.get(column.name, FREE)
         lower[:, place], upper[:, place] = _bounds(column, limit, features[:, place])
         costs[place] = _cost(column, limit, spreads[place], norm)
-        if column.kind not in ("boolean", "category") and limit.unit is None and not spreads[place].any():
+        if column.kind not in ("boolean", "category") and not limit.unit and not spreads[place].any():
             lower[:, place] = upper[:, place] = 0.0  # it never varies, so nothing says what a change would cost
         steps[place] = limit.step or float(column.whole)
         if column.kind == "category":
@@ -262,7 +261,7 @@ def measure(
     if not limits.rules:
         return CostRegion(region, everywhere, costs, steps, features=features)
     ruled = TableRules(limits.ruled(encoding.schema), encoding, costs, region)
-    narrowed = ruled.narrowed(region, features, features)
+    narrowed = ruled.narrowed(region, features, features, np.zeros(encoding.dimensions, dtype=bool))
     return CostRegion(narrowed, everywhere, costs, steps, ruled, features=features)
 
 
@@ -306,13 +305,9 @@ def _bounds(column: Column, limit: Limit, values: Array) -> tuple[Array, Array]:
     if limit.immutable:
         return stay, stay
     if column.kind == "category":
-        allowed = np.array([limit.levels is None or level in limit.levels for level in column.levels])
+        allowed = np.array([limit.allows(level) for level in column.levels])
         return np.full_like(values, -1.0), np.broadcast_to(allowed, values.shape).astype(np.float64)
-    least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(
-        column.kind, (-np.inf, np.inf)
-    )
-    least = least if limit.lower is None else max(least, limit.lower)
-    most = most if limit.upper is None else min(most, limit.upper)
+    least, most = limit.span_of(column)
     down = stay if limit.direction == "up" else np.minimum(least - values, 0.0)
     up = stay if limit.direction == "down" else np.maximum(most - values, 0.0)
     return down, up

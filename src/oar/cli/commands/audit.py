@@ -5,6 +5,7 @@ The terms of a card become limits that an audit can check.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import fields, replace
 from pathlib import Path
@@ -68,7 +69,7 @@ def audit(
         return
     with clear_endings(), stages() as stage:
         from oar.plans import Card
-        from oar.plans.cards.publish_table import without_answer
+        from oar.plans.cards.table.card import without_answer
         from oar.referee import audit as audited
         from oar.report.files.output_folder import check_settled
         from oar.report.plan.answer import unable_words
@@ -88,7 +89,7 @@ def audit(
             _save(found, loaded, asked, problem, path)
     typer.echo(found)
     if asked.limits is None:
-        typer.echo(f"\n{BUDGET if loaded.table is None else TERMS}")
+        typer.echo(f"\n{TERMS if loaded.terms.columns else BUDGET}")
     unable = int(without_answer(problem).sum())
     if unable and not submitted:
         typer.echo(f"\n{unable_words(unable)}.")
@@ -99,9 +100,8 @@ def audit(
 
 def _of_card(asked: ProblemArguments, card: Card) -> ProblemArguments:
     """Return what is asked, with what the card says itself: the schema, whether goals are values, and the goal."""
-    schema = None if card.table is None else card.table.encoding.schema
-    layout = replace(asked.layout, schema=schema, plain=schema is None, of_card=True)
-    return replace(asked, layout=layout, model="ridge" if card.classes is None else "softmax", card_goal=_single(card))
+    layout = replace(asked.layout, schema=card.schema, plain=not card.schema, of_card=True)
+    return replace(asked, layout=layout, model="ridge" if card.outputs else "softmax", card_goal=_single(card))
 
 
 def _audit_folder(folder: Path, data: Path | None, out: Path | None, force: bool, nothing_else: bool) -> None:
@@ -148,13 +148,12 @@ def _single(card: Card) -> Any:
 
     if isinstance(card.goal, GoalText):
         return None
-    return list(card.goal) if card.classes is None and isinstance(card.goal, tuple) else card.goal
+    return list(card.goal) if card.outputs and isinstance(card.goal, tuple) else card.goal
 
 
 def _problem(asked: ProblemArguments, card: Card) -> Problem:
     """Return what the card is for, put to these people."""
     from oar.actions import Perturb
-    from oar.models import NearestCentroid, Scaled
     from oar.problem import Problem
 
     if card.budget is None:
@@ -168,26 +167,15 @@ def _problem(asked: ProblemArguments, card: Card) -> Problem:
         )
     if asked.participants.startswith("best:"):
         raise OptionError("--participants: nobody is chosen in an audit; name who takes part, or use --moves.")
-    centroids = card.broadcast is None or (card.table is None and card.model == NearestCentroid().name)
-    model: Any = NearestCentroid() if centroids or card.broadcast is None else card.broadcast.model
-    if card.table is not None and not isinstance(model, Scaled) and "scaled " in card.model:
-        model = Scaled(model, frozen=card.model.startswith("frozen-"))
     limits = limits_of(card, asked.limits)
     moves = Perturb(card.budget, norm=card.norm, limits=limits, **asked.who_takes_part())
-    problem = Problem(asked.source.people, model, asked.asking, moves, keep=asked.keep)
+    problem = Problem(asked.source.people, card.audited_model(), asked.asking, moves, keep=asked.keep)
     if problem.published_goal != card.goal:
-        meant, got = _in_words(card.goal), _in_words(problem.published_goal)
         raise OptionError(
-            f"--goal: must be what the card is for, {meant}, got {got}; say who asks for what as for the plan."
+            f"--goal: must be what the card is for, {card.goal!r}, got {problem.published_goal!r}; say who asks for "
+            "what as for the plan."
         )
     return problem
-
-
-def _in_words(goal: Any) -> str:
-    """Return a published goal as a sentence has it."""
-    from oar.goals import GoalText
-
-    return str(goal) if isinstance(goal, GoalText) else repr(goal)
 
 
 def _answered(problem: Problem) -> str:
@@ -249,15 +237,12 @@ def limits_of(card: Card, file: Path | None = None) -> Limits | None:
 
     if file == NO_LIMITS:
         return None
-    said = None if file is None else Limits.load(file)
     if card.table is None:
-        return said
-    columns = {each.column.name: _limit(each) for each in card.table.columns}
-    if said is not None:
-        rest = {name: limit for name, limit in columns.items() if name not in said.columns}
-        return replace(said, columns={**rest, **said.columns}, as_observed=tuple(rest))
+        return Limits.load(file) if file else None
     links, rules = (tuple(dict.fromkeys(one.text for one in says)) for says in (card.table.links, card.table.rules))
-    return Limits(columns, links=links, rules=rules, as_observed=tuple(columns))
+    said = Limits.load(file) if file else Limits(links=links, rules=rules)
+    rest = {each.column.name: _limit(each) for each in card.terms.columns if each.column.name not in said.columns}
+    return replace(said, columns={**rest, **said.columns}, as_observed=tuple(rest))
 
 
 def _limit(terms: ColumnTerms) -> Limit:
@@ -276,13 +261,15 @@ def _limit(terms: ColumnTerms) -> Limit:
     step = terms.step or None if column.kind != "ordinal" else None  # of an ordinal it is a level anyway
     bounds: dict[str, Any] = {"lower": lower, "upper": upper, "direction": terms.direction, "step": step}
     bounds["missing"] = terms.missing or None
-    if terms.per_spread is not None:  # the card's own cost is rounded up, and whoever has the data knows better
+    if terms.per_spread:  # the card's own cost is rounded up, and whoever has the data knows better
         return Limit(**bounds, cost=terms.per_spread)
     return Limit(**bounds, cost=terms.cost, unit=1.0)
 
 
-def _bound(terms: ColumnTerms, bound: float | None) -> Any:
+def _bound(terms: ColumnTerms, bound: float) -> Any:
     """Return a bound as its column has it: of an ordinal the level, which a card has by its rank."""
-    if bound is None or terms.column.kind == "number":
+    if math.isinf(bound):
+        return None
+    if terms.column.kind == "number":
         return bound
     return terms.column.levels[round(bound)] if terms.column.kind == "ordinal" else round(bound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ class FolderAudit:
     def __str__(self) -> str:
         """Show all of it."""
         from oar.people.wording import lined_up
-        from oar.plans.cards.publish_table import without_answer
+        from oar.plans.cards.table.card import without_answer
         from oar.report.plan.answer import unable_words
 
         data = "the file that the plan was made of" if self.same_data else "NOT the file that the plan was made of"
@@ -196,10 +197,10 @@ def _with_card(found: FolderAudit, plan: Plan, path: Path) -> FolderAudit:
     from oar.referee import audit
 
     problem, card = plan.problem, Card.load(path)
-    budget = problem.allowance.budget if problem.allowance.single else None
+    budget = float(problem.allowance.budget) if problem.allowance.single else math.inf
     differs = found.differs
-    if card.budget is not None and budget is not None and card.budget > float(budget) * (1 + 1e-9):
-        differs += (f"{path.name} lets members go {card.budget:g} far, and the plan {float(budget):g}",)
+    if (card.budget or 0.0) > budget * (1 + 1e-9):
+        differs += (f"{path.name} lets members go {card.budget:g} far, and the plan {budget:g}",)
     people = problem.people
     stay = MemberPlan(problem, plan.query_move, np.zeros((people.size, people.dimensions)))
     followed = stay.followed(card)

@@ -123,7 +123,9 @@ def answers(
             continue
         try:
             mine = {name: _value(card, name, row[name]) for name in columns}
-            told = _change(card, mine, _class(card, row[label]), keep, budget)
+            with warnings.catch_warnings():  # which are told once for all rows
+                warnings.simplefilter("ignore")
+                told = card.changes(mine, _class(card, row[label]), budget, keep)
         except DataError as error:
             unanswered.append((person, f"row {person}: {str(error).removeprefix('features: ')}"))
             continue
@@ -140,8 +142,8 @@ def _check_budget(card: Card, budget: float | None) -> None:
         raise OptionError("budget: must say how far you are willing to go, because the card does not, got none.")
     if budget is not None:
         check_budget(budget, "budget")
-        if card.budget is not None and budget > card.budget:
-            raise OptionError(f"budget: must be at most the plan's own {card.budget:g}, got {budget:g}.")
+        if budget > card.most:
+            raise OptionError(f"budget: must be at most the plan's own {card.most:g}, got {budget:g}.")
 
 
 def _more(others: int) -> str:
@@ -150,11 +152,10 @@ def _more(others: int) -> str:
 
 def columns_of(card: Card) -> tuple[str, ...]:
     """Return the columns that a card is about."""
-    if card.table is not None:
-        return card.table.encoding.schema.names
-    if card.features is None:
+    names = card.schema.names if card.schema else card.features
+    if not names:
         raise DataError("card: has no column names, so no file can be matched to it; use oar.results.Card in Python.")
-    return card.features
+    return names
 
 
 def label_column(card: Card, frame: pandas.DataFrame, target: str) -> str:
@@ -174,7 +175,7 @@ def label_column(card: Card, frame: pandas.DataFrame, target: str) -> str:
     if target:
         column_of(frame, target, "target")
         return target
-    if len(others) > 1 and card.classes is not None:
+    if len(others) > 1 and card.classes:
         known, spare = {word(each) for each in card.classes}, identities(frame[others])
         some = [name for name in others if name not in spare and not called_by_place(name)]
         others = [name for name in some if frame[name].map(word).isin(known).any()] or others
@@ -193,9 +194,9 @@ def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str) -> st
 
 def _class(card: Card, label: Any) -> Any:
     """Return a label as the card has it."""
-    if card.classes is None:
+    if card.outputs:
         return label
-    known = {word(each): each for each in card.classes}
+    known = {word(each): each for each in card.classes or ()}
     if word(label) not in known:
         raise DataError(f"label: must be one of {', '.join(map(shown, known))}, got {shown(label)}.")
     return known[word(label)]
@@ -203,7 +204,7 @@ def _class(card: Card, label: Any) -> Any:
 
 def _value(card: Card, name: str, value: Any) -> Any:
     """Return a cell as its column has it: one text among numbers makes texts of all that are read with it."""
-    kind = "number" if card.table is None else card.table.encoding.schema[name].kind
+    kind = card.schema[name].kind if card.schema else "number"
     if kind in ("category", "ordinal"):
         return value if isinstance(value, str) else word(value)
     known = TRUTHS.get(value.strip().lower(), value) if kind == "boolean" and isinstance(value, str) else value
@@ -220,31 +221,12 @@ def _value(card: Card, name: str, value: Any) -> Any:
     return known if not isinstance(known, str) else int(number) if number.is_integer() else number
 
 
-def _change(
-    card: Card, row: dict[str, Any], label: Any, keep: tuple[str, ...], budget: float | None
-) -> list[tuple[str, Any, Any]]:
-    """Return the columns that one member changes, with their values before and after."""
-    with warnings.catch_warnings():  # which are told once for all rows
-        warnings.simplefilter("ignore")
-        answer = card.respond(row, label, budget, keep)
-    if card.table is not None:
-        return answer.changes
-    return [
-        (name, value, value + float(step))
-        for (name, value), step in zip(row.items(), answer, strict=True)
-        if step != 0.0
-    ]  # fmt: skip
-
-
 def _told(frame: pandas.DataFrame, changes: pandas.DataFrame, without: set[Any]) -> str:
     """Return everyone's changes as a table, and who stays; nothing of those without an answer."""
     from oar.cli.terminal import lined
+    from oar.plans.cards.table.terms import said
 
-    rows = [(str(p), str(c), _said(b), _said(a)) for p, c, b, a in changes.itertuples(index=False)]
+    rows = [(str(p), str(c), said(b), said(a)) for p, c, b, a in changes.itertuples(index=False)]
     moving = set(changes["person"]) | without
     rows += [(str(person), "stay as you are", "", "") for person in frame.index if person not in moving]
     return lined(("row", "column", "now", "then"), rows)
-
-
-def _said(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

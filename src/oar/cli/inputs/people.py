@@ -85,7 +85,7 @@ class Layout:
 
         if self.of_card:
             return
-        known = () if self.schema is None else tuple(loaded(self.schema).names)
+        known = loaded(self.schema).names if self.schema else ()
         for name, why in identities(features, (*self.features, *known)).items():
             raise DataError(
                 f"DATA: column {shown(name)} is no feature that people could change, it {why}; {self._kept_out(name)}, "
@@ -101,7 +101,7 @@ class Layout:
         """Return it with a schema of what is not left out: one schema serves with and without a column."""
         from oar.people import Schema
 
-        if self.schema is None or not self.left_out or self.plain:
+        if not self.schema or not self.left_out or self.plain:
             return self
         kept = tuple(column for column in loaded(self.schema) if column.name not in self.left_out)
         return replace(self, schema=Schema(kept))

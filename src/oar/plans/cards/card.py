@@ -6,8 +6,9 @@ signal (θ, v), from which each member finds the move that suits its own data. `
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,20 @@ from numpy.typing import NDArray
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.errors import DataError
-from oar.models import Differentiable
+from oar.models import Differentiable, NearestCentroid
 from oar.models.protocol import Score
+from oar.people import Population
 from oar.people.labels import plain
-from oar.people.tables.arrays import as_vector, is_frame, is_series
+from oar.people.tables.arrays import as_vector, is_series
+from oar.people.tables.schema import Schema
 from oar.plans.cards.response import People, best_responses
-from oar.plans.cards.table.response import Responders, TableResponse
-from oar.plans.cards.table.score import TableScore
-from oar.plans.cards.table.terms import Answer, Room, TableTerms
+from oar.plans.cards.table.score import Scaler
+from oar.plans.cards.table.terms import TableTerms
 from oar.plans.cards.usual_values import doubt
+from oar.problem import Problem
 
 Array = NDArray[np.float64]
+Change = tuple[str, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,7 @@ class Card:
             Of a table they are not used, and zero.
         broadcast: θ and v; None for nearest centroid, but of a table. There they are the model's behind the scaler.
         outputs: how many values are predicted; 0 for classes.
-        table: for a table, its columns and their limits; else None.
+        table: of a `TableCard`, its columns and their limits; else None.
         digits: how many its numbers have, of the largest effect of their kind; None where nobody counted.
         usual: of each column (or feature) a range in which most people's values are, or None: by it members are asked
             back who may have mistyped. None where the card says nothing of that.
@@ -80,12 +84,12 @@ class Card:
     directions: Array
     broadcast: Broadcast | None = None
     outputs: int = 0
-    table: TableTerms | None = None
+    table: TableTerms | None = field(default=None, init=False)
     digits: int | None = None
     usual: tuple[tuple[float, float] | None, ...] | None = None
 
     def respond(self, features: Any, label: Any, budget: float | None = None, keep: Any = ()) -> Any:
-        """Return the move of one member, in the units of its features; of a table, an `Answer` in its own values.
+        """Return the move of one member, in the units of its features; of a `TableCard`, an `Answer` in its own values.
 
         For members who take part; where `participants` is "selected" those are the ones who were asked. Linear models
         need no JAX here; other trained models do. A value that may be a mistake (see `doubts`) is warned of.
@@ -103,24 +107,31 @@ class Card:
         for words in self._doubts(row):
             warnings.warn(f"features: {words}", stacklevel=2)
         target = self._target(label)
-        if budget is None:
-            if self.budget is None:
-                raise DataError("budget: this card has no common budget, so give your own, got none.")
-            budget = self.budget
-        budget = check_budget(budget, "budget")
-        if self.budget is not None and budget > self.budget:
+        own = self.budget if budget is None else budget
+        if own is None:
+            raise DataError("budget: this card has no common budget, so give your own, got none.")
+        own = check_budget(own, "budget")
+        if own > self.most:
             raise DataError(
-                f"budget: must be at most the plan's own {self.budget:g}, got {budget:g}; "
+                f"budget: must be at most the plan's own {self.most:g}, got {own:g}; "
                 "going farther than planned can miss the goal."
             )
-        if self.table is not None:
-            return self._answer(features, row, target, budget, keep)
+        return self._answer(features, row, target, own, keep)
+
+    def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Any:
+        """Return the answer of a member whose arguments have been read."""
         move = self.responses(row[None], target[None], np.array([budget]), self._stays(keep))[0]
         if self.features is not None and is_series(features):
             import pandas
 
             return pandas.Series(move, index=list(self.features))
         return move
+
+    def changes(self, features: dict[str, Any], label: Any, budget: float | None, keep: tuple) -> list[Change]:
+        """Return which of its values a member changes: names, and values before and after."""
+        move = self.respond(features, label, budget, keep)
+        steps = zip(features.items(), move, strict=True)
+        return [(name, value, value + float(step)) for (name, value), step in steps if step != 0.0]
 
     def doubts(self, features: Any) -> list[str]:
         """Return which of a member's values may be mistakes, in words: beyond what is usual and what the plan allows.
@@ -130,29 +141,77 @@ class Card:
         """
         return self._doubts(self._row(features))
 
+    @property
+    def most(self) -> float:
+        """The budget that nobody is to exceed; infinite where members have budgets of their own."""
+        return math.inf if self.budget is None else self.budget
+
+    @property
+    def size(self) -> int:
+        """How many coordinates it is about."""
+        return self.directions.shape[1]
+
+    @property
+    def schema(self) -> Schema | None:
+        """The types of a table's columns; None for plain features."""
+        return None
+
+    @property
+    def terms(self) -> TableTerms:
+        """The terms of a table's columns; of plain features there are none."""
+        return TableTerms((), (), (), Scaler.none(self.size), None)
+
+    def through(self, scaler: Scaler) -> Card:
+        """Return the same with another scaler, where it has any."""
+        return self
+
+    def audited_model(self) -> Differentiable | NearestCentroid:
+        """Return the model that is refitted where the card is audited."""
+        centroids = NearestCentroid()
+        return self.broadcast.model if self.broadcast and self.model != centroids.name else centroids
+
+    def places_in(self, people: Population) -> NDArray[np.intp]:
+        """Return where on the card the coordinates (d,) of people are; raise where it is not for such people."""
+        self._check_names(people)
+        if people.schema:
+            raise self._of_others(people, "plain features")
+        return np.arange(self.size)
+
+    def _check_names(self, people: Population) -> None:
+        if None not in (people.names, self.features) and people.names != self.features:
+            raise DataError(
+                f"card: must be for the plan's features {list(people.names or ())}, got one for "
+                f"{list(self.features or ())}; use plan.card()."
+            )
+
+    def _of_others(self, people: Population, got: str) -> DataError:
+        none = "" if people.schema else ", and the plan is of none"
+        return DataError(
+            f"card: must be for a table of the plan's columns, kinds and levels{none}, got one for {got}; "
+            "use plan.card()."
+        )
+
+    def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
+        """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""
+        return self.responses(*self._members(problem))
+
+    def _members(self, problem: Problem) -> tuple[Array, Array, Array]:
+        """Return people's rows (n, d) and targets, and how far each may move."""
+        people = problem.people
+        radii = np.minimum(problem.allowance.everyones(people.size), self.most)
+        return np.asarray(people.features, dtype=np.float64), people.target_rows(problem.regresses), radii
+
     def _row(self, features: Any) -> Array:
-        if self.table is None:
-            return as_vector(features, self.features, self.directions.shape[1], "features")
-        return self.table.encode_row(features, "features")
+        return as_vector(features, self.features, self.size, "features")
 
     def _doubts(self, row: Array) -> list[str]:
-        size = self.directions.shape[1]
-        usual = self.usual or (None,) * (size if self.table is None else len(self.table.columns))
-        if self.table is None:
-            names = self.features or tuple(f"feature {place}" for place in range(size))
-            found = [doubt(*one) for one in zip(names, row, usual, strict=True)]
-        else:
-            found = [
-                doubt(each.column.name, row[place.start], around, each.lower, each.upper)
-                for each, place, around in zip(self.table.columns, self.table.places, usual, strict=True)
-                if each.column.kind in ("number", "integer") and row[place.start] not in each.missing
-            ]
-        return [words for words in found if words]
+        names = self.features or tuple(f"feature {place}" for place in range(self.size))
+        usual = self.usual or (None,) * self.size
+        return [words for one in zip(names, row, usual, strict=True) for words in doubt(*one)]
 
     def _stays(self, keep: tuple) -> NDArray[np.bool_]:
         """Return which features (d,) a member keeps as they are."""
-        size = self.directions.shape[1]
-        known = list(range(size)) if self.features is None else list(self.features)
+        known = list(self.features or range(self.size))
         for name in keep:
             if name not in known:
                 raise DataError(f"keep: must be among the card's features {known}, got {name!r}.")
@@ -163,41 +222,15 @@ class Card:
 
         Features that `stays` names (d,) are kept: neither the usual move nor the score leads anywhere along them.
         """
-        shares = np.ones((len(rows), 1)) if self.classes is None else targets
-        usual = radii[:, None] * (shares @ self.directions)
-        if stays is not None:
-            usual[:, stays] = 0.0
+        free = np.ones(self.size, dtype=bool) if stays is None else ~stays
+        shares = np.ones((len(rows), 1)) if self.outputs else targets
+        usual = np.where(free, radii[:, None] * (shares @ self.directions), 0.0)
         if self.broadcast is None:
             return usual
         model = self.broadcast.model
-        score = model.member_score(self.broadcast.parameters, self.broadcast.signal)
-        if stays is not None:
-            score = _along(score, ~stays)
+        score = _along(model.member_score(self.broadcast.parameters, self.broadcast.signal), free)
         people = People(rows, np.ascontiguousarray(model.target_rows(targets)), usual, radii)
         return best_responses(score, people, self.norm, self.broadcast.pull)
-
-    def table_responses(self, rows: Array, targets: Array, radii: Array, room: Room) -> tuple[Array, Array, Array]:
-        """Return moves (n, d) of many members of a table, their costs (n,), and by how much scores rise (n,)."""
-        assert self.table is not None
-        assert self.broadcast is not None
-        sent = self.broadcast
-        score = TableScore(sent.model, sent.parameters, sent.signal, self.table.scaler)
-        response = TableResponse(score, self.table, self.norm)
-        wanted = np.ascontiguousarray(sent.model.target_rows(targets))
-        moves, gains = response.of(Responders(rows, wanted, radii, room))
-        return moves, response.lengths(moves), gains
-
-    def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Answer:
-        assert self.table is not None
-        room = self.table.room(row[None], keep)
-        moves, costs, gains = self.table_responses(row[None], target[None], np.array([budget]), room)
-        before, after = self.table.values_of(row), self.table.values_of(row + moves[0])
-        for each in self.table.columns:  # a level that the card does not name is the member's own
-            name, others = each.column.name, each.column.levels[-1] if each.pooled else None
-            if each.pooled and before[name] == others:
-                mine = plain(features[name].iloc[0] if is_frame(features) else features[name])
-                before[name], after[name] = mine, mine if after[name] == others else after[name]
-        return Answer(before, after, moves[0], float(costs[0]), float(gains[0]))
 
     def _target(self, label: Any) -> Array:
         """Return a member's shares of the classes, or its values."""

@@ -64,16 +64,12 @@ def averages(people: Population) -> tuple[Array, Array]:
     return weights @ features, np.where(spreads > 0, spreads, 1.0)
 
 
-def sizes_of(problem: Problem, card: Card, places: NDArray[np.intp] | None) -> Sizes:
-    """Return what the numbers of a card for this problem are measured by; places are the card's coordinates."""
-    means, spreads = averages(problem.people)
-    if card.table is None:
-        return Sizes(means, spreads, np.ones_like(spreads))
-    assert places is not None
-    by, terms = card.table.scaler, card.table
-    _, first = np.unique(places, return_index=True)  # of those that are pooled, any one
+def sizes_of(problem: Problem, card: Card) -> Sizes:
+    """Return what the numbers of a card for this problem are measured by."""
+    (means, spreads), by = averages(problem.people), card.terms.scaler
+    _, first = np.unique(card.places_in(problem.people), return_index=True)  # of those that are pooled, any one
     reach = np.ones_like(by.scales)
-    for each, place in zip(terms.columns, terms.places, strict=True):
+    for each, place in zip(card.terms.columns, card.terms.places, strict=True):
         if each.movable:
             reach[place] = 1 / each.cost
     return Sizes((means[first] - by.centres) / by.scales, spreads[first] / by.scales, reach / by.scales)
@@ -83,9 +79,7 @@ def dearer(terms: TableTerms, people: Population, finer: float = 1.0) -> TableTe
     """Return terms with costs that come from the data rounded up, on steps that are so much finer than is safe."""
     weights = people.first_row_weights
     share = finer * share_of(float(weights.sum() ** 2 / (weights**2).sum()), FINEST)
-    columns = tuple(
-        each if each.per_spread is None else replace(each, cost=dear(each.cost, share)) for each in terms.columns
-    )
+    columns = tuple(replace(each, cost=dear(each.cost, share)) if each.per_spread else each for each in terms.columns)
     return replace(terms, columns=columns)
 
 
@@ -99,11 +93,10 @@ def dear(cost: float, share: float) -> float:
 def rounded(card: Card, digits: int, sizes: Sizes) -> Card:
     """Return a card with so many digits; its costs and bounds stay."""
     found = replace(card, directions=shorter(card.directions, digits), digits=digits)
-    if card.table is not None:
-        found = replace(found, table=_table(card.table, digits, sizes, _effect(card.broadcast, sizes)))
-    if card.broadcast is not None:
-        found = replace(found, broadcast=_broadcast(card.broadcast, digits, sizes))
-    return found
+    if card.broadcast is None:
+        return found
+    scaler = _scaler(card.terms.scaler, digits, sizes, _effect(card.broadcast, sizes))
+    return replace(found.through(scaler), broadcast=_broadcast(card.broadcast, digits, sizes))
 
 
 def shorter(directions: Array, digits: int) -> Array:
@@ -157,9 +150,9 @@ def _round_gaussian(vector: Array, digits: int, sizes: Sizes, is_theta: bool) ->
         means[:] = _to(means, _decimals(largest * sizes.spreads, digits))
 
 
-def _effect(sent: Broadcast | None, sizes: Sizes) -> float:
+def _effect(sent: Broadcast, sizes: Sizes) -> float:
     """Return the largest effect that a signal has by a standard deviation of any column; 0 where nobody knows."""
-    if sent is None or not sent.signal.size or not is_laid_out(sent.model):
+    if not sent.signal.size or not is_laid_out(sent.model):
         return 0.0
     rows, _ = parts(sent.model, sent.signal, sizes.means.size)
     if isinstance(sent.model, GaussianNaiveBayes):
@@ -168,18 +161,16 @@ def _effect(sent: Broadcast | None, sizes: Sizes) -> float:
     return float(np.abs(rows * sizes.spreads).max(initial=0.0))
 
 
-def _table(terms: TableTerms, digits: int, sizes: Sizes, effect: float) -> TableTerms:
-    """Round a table's numbers; what members do through averages by its effect, beside the signal's own."""
-    by = terms.scaler
+def _scaler(by: Scaler, digits: int, sizes: Sizes, effect: float) -> Scaler:
+    """Round a scaler's numbers; what members do through averages by its effect, beside the signal's own."""
     bends = [each * unit for each, unit in ((by.shift, sizes.spreads), (by.spread, sizes.spreads**2))]
     largest = max(effect, *(float(np.abs(each).max()) for each in bends))
     grids = [largest / sizes.spreads, largest / sizes.spreads**2] if largest > 0 else [np.ones_like(by.shift)] * 2
-    scaler = Scaler(
+    return Scaler(
         _to(by.centres, _decimals(by.scales, digits)),
         _significant(by.scales, digits),
         *(_to(each, _decimals(grid, digits)) for each, grid in zip((by.shift, by.spread), grids, strict=True)),
     )
-    return replace(terms, scaler=scaler)
 
 
 def _decimals(sizes: Any, digits: int) -> NDArray[np.intp]:

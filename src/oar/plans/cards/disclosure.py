@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from oar.actions.limits.limit import Limit
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.round_steps import ALMOST, bound_step, is_multiple
 from oar.plans.cards.card import Card
 from oar.plans.cards.digits import averages, dearer
-from oar.plans.cards.publish_table import FREE, told_values
+from oar.plans.cards.publish_table import told_values
+from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.terms import ColumnTerms
 from oar.problem import Problem
 
@@ -30,8 +31,8 @@ def telling(card: Card, problem: Problem) -> tuple[str, ...]:
     """
     people = max(smallest_class(problem), THIRD)
     found = []
-    if card.digits is None or card.digits > 1 + math.floor(math.log10(people / THIRD)):
-        found.append("numbers of many digits" if card.digits is None else f"numbers of {card.digits} digits")
+    if (card.digits or math.inf) > 1 + math.floor(math.log10(people / THIRD)):
+        found.append(f"numbers of {card.digits or 'many'} digits")
     priced, bounded = _fine_costs(card, problem), _fine_bounds(card, problem)
     if priced:
         found.append(f"fine costs of {', '.join(priced)}")
@@ -48,25 +49,25 @@ def smallest_class(problem: Problem) -> float:
 
 def _fine_costs(card: Card, problem: Problem) -> list[str]:
     """Return the columns whose costs are rounded by less than is safe."""
-    encoding = problem.people.encoding
-    if card.table is None or encoding is None:
+    if not isinstance(card, TableCard):
         return []
-    spreads = averages(problem.people)[1]
+    places, spreads = problem.people.table.places, averages(problem.people)[1]
     exact = tuple(
-        each if each.per_spread is None else replace(each, cost=each.per_spread / float(spreads[place.start]))
-        for each, place in ((each, encoding.places[each.column.name]) for each in card.table.columns)
+        replace(each, cost=each.per_spread / float(spreads[places[each.column.name].start]))
+        if each.per_spread
+        else each
+        for each in card.terms.columns
     )
     safe = dearer(replace(card.table, columns=exact), problem.people).columns
-    pairs = zip(card.table.columns, safe, strict=True)
+    pairs = zip(card.terms.columns, safe, strict=True)
     return [str(each.column.name) for each, other in pairs if each.cost < other.cost * (1 - ALMOST)]
 
 
 def _fine_bounds(card: Card, problem: Problem) -> list[str]:
     """Return the columns of which a bound has so many digits that it may be made of people's values."""
-    if card.table is None or problem.limits is None:
-        return []
-    limits = ((each, problem.limits.columns.get(each.column.name, FREE)) for each in card.table.columns)
-    return [str(each.column.name) for each, limit in limits if _is_fine(each, limit, problem)]
+    limits = (problem.limits or Limits()).columns
+    fine = (each for each in card.terms.columns if _is_fine(each, limits.get(each.column.name, FREE), problem))
+    return [str(each.column.name) for each in fine]
 
 
 def _is_fine(terms: ColumnTerms, limit: Limit, problem: Problem) -> bool:
@@ -74,7 +75,7 @@ def _is_fine(terms: ColumnTerms, limit: Limit, problem: Problem) -> bool:
         return False
     values = np.sort(told_values(terms.column, limit, problem.people))
     step = bound_step(values, terms.column.whole)
-    within = [bound for bound in (terms.lower, terms.upper) if bound is not None and values[0] < bound < values[-1]]
+    within = [bound for bound in (terms.lower, terms.upper) if values[0] < bound < values[-1]]
     if not step or not within:
         return False
     unit = 10.0 ** math.floor(math.log10(step / 2) + ALMOST)

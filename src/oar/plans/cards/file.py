@@ -33,6 +33,7 @@ from oar.opening import Fields, read_json
 from oar.opening.documents import DEEP
 from oar.opening.fields import SMALLEST, is_number, said
 from oar.plans.cards.card import Broadcast, Card
+from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
 from oar.plans.cards.table.score import linear_in_features
 from oar.plans.moves.labels_file import label_from_json, label_to_json
@@ -43,6 +44,7 @@ MOST_DRAWN = 10_000_000  # weights that a card may have everybody draw from a se
 MOST_DIGITS = 20
 MOST_SAID = 300  # characters of what is wrong
 PARTICIPANTS = ("everyone", "selected")
+VALUES = (None,)  # whom a direction is for where values are predicted: everybody
 MODELS = ("nearest-centroid",)
 
 
@@ -64,11 +66,11 @@ def as_json(card: Card) -> dict[str, Any]:
         "budget": card.budget,
         "goal": _goal_to_json(card.goal),
         "participants": card.participants,
-        "classes": None if card.classes is None else [label_to_json(label) for label in card.classes],
-        "features": None if card.features is None else [str(name) for name in card.features],
+        "classes": card.classes and [label_to_json(label) for label in card.classes],
+        "features": card.features and [str(name) for name in card.features],
         "directions": card.directions.tolist(),
         "digits": card.digits,
-        "usual": None if card.usual is None else [None if one is None else list(one) for one in card.usual],
+        "usual": card.usual and [one and list(one) for one in card.usual],
     }
     if card.broadcast is not None:
         if drawn_count(card.broadcast.model, card.directions.shape[1]) > MOST_DRAWN:
@@ -84,10 +86,8 @@ def as_json(card: Card) -> dict[str, Any]:
             "parameters": card.broadcast.parameters.tolist(),
             "signal": card.broadcast.signal.tolist(),
         }
-    if card.table is not None:
-        assert card.broadcast is not None
-        content |= {"version": TABLE, "model": model_to_json(card.model, card.broadcast.model)}
-        content |= table_to_json(card.table)
+    if isinstance(card, TableCard):
+        content |= {"version": TABLE, **table_to_json(card.table)}
         for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
             del content[idle]
     return content
@@ -96,7 +96,7 @@ def as_json(card: Card) -> dict[str, Any]:
 def read(path: Path) -> Card:
     """Read a card; a damaged, foreign or newer file raises and says so."""
     content = read_json(path, "card")
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not (isinstance(content, dict) and content.get("format") == FORMAT):
         raise StorageError(f"card: {path} is not an OAR card.")
     if content.get("version") not in (DIRECTIONS, SIGNAL, TABLE):
         raise StorageError(
@@ -118,12 +118,7 @@ def _from_json(content: Fields) -> Card:
     if not with_signal and content.any("model") not in MODELS:
         raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {', '.join(MODELS)}")
     classes, outputs = _classes(content, goal, with_signal)
-    directions = content.rows("directions", 1 if classes is None else len(classes))
-    features = None if content.any("features") is None else tuple(content.texts("features"))
-    if features is not None and len(features) != directions.shape[1]:
-        raise ValueError(f"{len(features)} feature names for {directions.shape[1]} features")
-    if features is not None and len(set(features)) != len(features):
-        raise ValueError("a feature is named twice")
+    directions = content.rows("directions", len(classes or VALUES))
     if norm.length(directions).max(initial=0.0) > 1 + 1e-9:
         raise ValueError("a direction is longer than the budget allows")
     if with_signal:
@@ -138,7 +133,7 @@ def _from_json(content: Fields) -> Card:
         goal=goal,
         participants=choose("participants", content.any("participants"), PARTICIPANTS),
         classes=classes,
-        features=features,
+        features=_features(content, directions.shape[1]),
         directions=directions,
         broadcast=broadcast,
         outputs=outputs,
@@ -147,16 +142,27 @@ def _from_json(content: Fields) -> Card:
     )
 
 
-def _table_card(content: Fields) -> Card:
+def _features(content: Fields, size: int) -> tuple[str, ...] | None:
+    if content.any("features") is None:
+        return None
+    features = tuple(content.texts("features"))
+    if len(features) != size:
+        raise ValueError(f"{len(features)} feature names for {size} features")
+    if len(set(features)) != len(features):
+        raise ValueError("a feature is named twice")
+    return features
+
+
+def _table_card(content: Fields) -> TableCard:
     goal = _goal_from_json(content.any("goal"))
     table = table_from_json(content)
     name, model = model_from_json(content.any("model"), table.scaled)
     classes, outputs = _classes(content, goal, with_signal=True)
     if content.any("outputs") != outputs:
         raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
-    shape = 1 if classes is None else len(classes), table.encoding.dimensions
+    shape = len(classes or VALUES), table.encoding.dimensions
     broadcast = _broadcast(content, model, shape, outputs, pull=0.0)
-    return Card(
+    return TableCard(
         model=name,
         norm=_norm(content),
         budget=_budget(content),
@@ -194,16 +200,18 @@ def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...]
     if content.get("usual") is None:
         return None
     ranges = content.listed("usual")
-    if len(ranges) != size or not all(one is None or _is_range(one) for one in ranges):
+    if len(ranges) != size:
         raise ValueError(f"usual must be [low, high], or null, for each of the {size} columns")
-    return tuple(None if one is None else (float(one[0]), float(one[1])) for one in ranges)
+    return tuple(map(_range, ranges))
 
 
-def _is_range(one: Any) -> bool:
+def _range(one: Any) -> tuple[float, float] | None:
     match one:
-        case [low, high] if is_number(low) and is_number(high):
-            return low <= high
-    return False
+        case None:
+            return None
+        case [low, high] if is_number(low) and is_number(high) and low <= high:
+            return float(low), float(high)
+    raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
 
 
 def _goal_to_json(goal: Any) -> Any:
@@ -223,11 +231,11 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
     """Return the classes, or None and the number of values."""
     if with_signal and content.any("classes") is None:
         outputs = content.any("outputs")
-        values, in_words = goal if isinstance(goal, tuple) else (goal,), isinstance(goal, GoalText)
-        known = in_words or all(map(is_number, values))
+        in_words = isinstance(goal, GoalText)
+        values = goal if isinstance(goal, tuple) else (goal,)
         if type(outputs) is not int or outputs < 1 or not (in_words or len(values) == outputs):
             raise ValueError(f"outputs must be as many as the goal's values, got {said(outputs)} for {len(values)}")
-        if not known:
+        if not (in_words or all(map(is_number, values))):
             raise ValueError("a goal must be a number, or several, where values are predicted")
         return None, outputs
     classes = tuple(label_from_json(label) for label in content.listed("classes"))

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import DataError
-from oar.estimators import BlackBox
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.protocol import Score
 from oar.models.serialize import to_spec
 from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
 from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
+from oar.plans.cards.table.card import TableCard, without_answer
 from oar.plans.cards.usual_values import usual_ranges
 from oar.plans.refits import Refits, effects
 from oar.retraining.retraining import RefitResult
@@ -62,12 +63,7 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
             "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
             "of plan.moves()."
         )
-    if plan.parameters is None or plan.signal is None:
-        raise DataError(
-            "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "
-            "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
-            "rows of plan.moves()."
-        )
+    sent = sent_of(plan)
     if problem.limits is not None:
         from oar.plans.cards.publish_table import grown_cards, table_cards
 
@@ -83,7 +79,7 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     refuse_small_classes(plan)
     shares = np.ones((people.size, 1)) if problem.regresses else targets
     radii = allowance.everyones(people.size)
-    broadcast = Broadcast(model, plan.parameters, plan.signal, _pull(plan, model, radii))
+    broadcast = Broadcast(model, *sent, _pull(plan, model, model.member_score(*sent), radii))
     card = Card(
         model=problem.model.name if problem.model.plain_means else model.name,
         directions=_directions(plan.each, weights[:, None] * shares, radii),
@@ -94,20 +90,21 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     return _best(plan, cards)
 
 
+def sent_of(plan: MemberPlan) -> tuple[Array, Array]:
+    """Return θ and v, which members answer; raise where the plan has none."""
+    if plan.parameters is None or plan.signal is None:
+        raise DataError(
+            "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "
+            "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
+            "rows of plan.moves()."
+        )
+    return plan.parameters, plan.signal
+
+
 def table_model(plan: MemberPlan) -> Differentiable:
     """Return the model that a plan was made with: nearest centroid that is differentiated is a prototype network."""
     model = plan.problem.model
-    if isinstance(model, BlackBox):
-        raise DataError(
-            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
-            "of plan.moves()."
-        )
-    return PrototypeNetwork() if model.plain_means else _written(plan, model)
-
-
-def _written(plan: MemberPlan, model: Differentiable) -> Differentiable:
-    """Return a model as a card can hold it: of an estimator's twin, the one of ours that it is."""
-    return model.written_down(plan.problem.people)
+    return PrototypeNetwork() if model.plain_means else model.written_down(plan.problem.people)
 
 
 def common_fields(plan: Plan) -> dict[str, Any]:
@@ -145,13 +142,10 @@ def effective_number(shares: Array) -> Array:
     return np.where(squares > 0, shares.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
 
 
-def _pull(plan: MemberPlan, model: Differentiable, radii: Array) -> float:
+def _pull(plan: MemberPlan, model: Differentiable, score: Score, radii: Array) -> float:
     """Return Σ ‖∇_x s‖₂ / Σ r over those who move."""
-    assert plan.parameters is not None
-    assert plan.signal is not None
     rows = np.asarray(plan.problem.people.features, dtype=np.float64) + plan.each
-    targets = np.ascontiguousarray(model.target_rows(given_targets(plan)))
-    slopes = model.member_score(plan.parameters, plan.signal)(rows, targets)[1]
+    slopes = score(rows, np.ascontiguousarray(model.target_rows(given_targets(plan))))[1]
     moving = radii > 0
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 
@@ -183,8 +177,6 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     If the plan succeeds, a card that does, too, is better than one that does not. The last resort is for when none of
     the cards keeps enough.
     """
-    from oar.plans.cards.publish_table import without_answer  # which needs this file's averages
-
     refits = Refits(plan)
 
     def told(moves: Array) -> RefitResult:
@@ -232,7 +224,7 @@ def _to_rare(plan: MemberPlan) -> str:
     from oar.plans.cards.rare_levels import rare_levels  # which needs this file's FEWEST
 
     people = plan.problem.people
-    rare = [] if people.encoding is None else [one.coordinates for one in rare_levels(people) if one.pool.size]
+    rare = [one.coordinates for one in rare_levels(people) if one.pool.size] if people.schema else []
     if not rare or not (plan.each[:, np.concatenate(rare)] > 0).any():
         return ""
     return (
@@ -245,12 +237,12 @@ def _as_coarse_as_may_be(
     plan: MemberPlan, card: Card, worth: RefitResult, least: float, before: float, told: Callable[[Array], RefitResult]
 ) -> tuple[Card, RefitResult]:
     """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
-    people, table = plan.problem.people, card.table
-    priced = table is not None and any(each.per_spread is not None for each in table.columns)
+    people = plan.problem.people
+    priced = any(each.per_spread for each in card.terms.columns)
     for finer in COARSEST_FIRST if priced else (1.0,):
         dear, found = card, worth
-        if table is not None and priced:
-            dear = replace(card, table=dearer(table, people, finer))
+        if isinstance(card, TableCard) and priced:
+            dear = replace(card, table=dearer(card.table, people, finer))
             found = told(plan.followed(dear).each)
         if found.success < worth.success or not before - found.loss >= least:
             continue
@@ -264,9 +256,7 @@ def _fewest_digits(
     plan: MemberPlan, card: Card, worth: RefitResult, before: float, told: Callable[[Array], RefitResult]
 ) -> tuple[Card, RefitResult] | None:
     """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
-    encoding = plan.problem.people.encoding
-    places = None if card.table is None or encoding is None else card.table.places_in(encoding)
-    sizes = sizes_of(plan.problem, card, places)
+    sizes = sizes_of(plan.problem, card)
     for digits in FEWEST_FIRST:
         short = rounded(card, digits, sizes)
         found = told(plan.followed(short).each)

@@ -48,8 +48,7 @@ class _Worth:
         self._first = problem.model.fit(people)
         totals, squares, spent = np.zeros((3, size))
         for chunk in people.chunks():
-            weights = np.ones(len(chunk.codes)) if chunk.weights is None else chunk.weights
-            radii = problem.allowance.of(chunk.start, chunk.stop)
+            weights, radii = chunk.row_weights, problem.allowance.of(chunk.start, chunk.stop)
             for sums, each in ((totals, weights), (squares, weights**2), (spent, weights * radii)):
                 sums += np.bincount(chunk.codes, weights=each, minlength=size)
         refuse_few(people.classes, totals, squares)

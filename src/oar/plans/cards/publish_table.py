@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.round_steps import below, bound_step
@@ -26,13 +25,14 @@ from oar.models.naive_bayes import GaussianTraining
 from oar.models.serialize import to_spec
 from oar.people import Population
 from oar.people.tables.schema import Column, Schema
-from oar.plans.cards.card import Array, Broadcast, Card
+from oar.plans.cards.card import Array, Broadcast
 from oar.plans.cards.digits import averages
 from oar.plans.cards.parameter_layout import CardSignal, in_units, is_laid_out, kept
-from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, table_model
+from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, sent_of, table_model
 from oar.plans.cards.rare_levels import CardColumns, named, rare_levels, without_rare
+from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.score import Scaler, linear_in_features
-from oar.plans.cards.table.terms import ColumnTerms, Room, TableTerms
+from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 from oar.problem import Problem
 
 if TYPE_CHECKING:
@@ -42,13 +42,9 @@ TIGHT = 1e-8
 SHARES = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-def table_cards(plan: MemberPlan) -> Iterator[Card]:
+def table_cards(plan: MemberPlan) -> Iterator[TableCard]:
     """Yield cards, the most likely one first; raise where nothing can be published."""
-    problem = plan.problem
-    assert problem.limits is not None
-    assert plan.parameters is not None
-    assert plan.signal is not None
-    if problem.limits.plausible is not None:
+    if (plan.problem.limits or Limits()).plausible:
         raise DataError(
             "plan: its limits ask for plausible moves, which are judged by where other people are, and a card must not "
             "hold their data; plan without `plausible`, or hand members their rows of plan.changes()."
@@ -58,14 +54,14 @@ def table_cards(plan: MemberPlan) -> Iterator[Card]:
     refuse_small_classes(plan)
     training = _asked(plan).training()
 
-    first = _card(plan, training, plan.parameters, plan.signal)
+    first = _card(plan, training, *sent_of(plan))
     yield first
     with suppress(NumericsError):  # where it cannot be refitted there is no such signal
         yield _card(plan, training, *_signal(plan, training, None))
         yield _card(plan, training, *_signal(plan, training, plan.followed(first).each))
 
 
-def grown_cards(plan: MemberPlan) -> Iterator[Card]:
+def grown_cards(plan: MemberPlan) -> Iterator[TableCard]:
     """Yield cards with growing shares of a common budget, each with the signal that the last ones led to."""
     allowance = plan.problem.allowance
     if not allowance.single:
@@ -100,7 +96,7 @@ def _between(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Arra
     return 0.5 * (one[0] + other[0]), 0.5 * (one[1] / sizes[0] + other[1] / sizes[1])
 
 
-def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> Card:
+def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> TableCard:
     problem, model = plan.problem, table_model(plan)
     people, scaler = problem.people, Scaler.none(problem.people.dimensions)
     if isinstance(model, Scaled):
@@ -117,7 +113,7 @@ def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> 
         theta, along = (kept(inner, vector, people.dimensions, names.coordinates) for vector in (theta, along))
     by = (getattr(sent.scaler, name)[names.coordinates] for name in ("centres", "scales", "shift", "spread"))
     table = terms_of(problem, names, Scaler(*by))
-    return Card(
+    return TableCard(
         model=problem.model.name,
         directions=np.zeros((1 if problem.regresses else len(people.classes), table.encoding.dimensions)),
         broadcast=Broadcast(inner, theta, along, 0.0),
@@ -156,8 +152,7 @@ def _round_units(people: Population) -> tuple[Array, Array]:
 
 def terms_of(problem: Problem, names: CardColumns, scaler: Scaler) -> TableTerms:
     """Return what everybody may do to a table's columns."""
-    people, limits = problem.people, problem.limits
-    assert limits is not None
+    people, limits = problem.people, problem.limits or Limits()
     weights = people.first_row_weights
     spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
     columns = tuple(
@@ -181,16 +176,16 @@ def _common(column: Column, limit: Limit, people: Population) -> Limit:
     for those of a long tail beyond them may be wider than they are apart. It is narrower, so that whoever keeps it
     keeps the other.
     """
-    lower, upper = (None if bound is None else float(bound) for bound in (limit.lower, limit.upper))
-    if column.kind not in ("number", "integer") or (lower is None and upper is None):
+    if column.kind not in ("number", "integer") or not limit.bounds:
         return limit  # ordered levels are what whoever names them says they are
     values = told_values(column, limit, people)
-    step = bound_step(np.sort(np.clip(values, lower, upper)), column.whole)
-    upper = None if upper is None else _shared_bound(values, upper, step)
-    lower = None if lower is None else -_shared_bound(-values, -lower, step) + 0.0
-    if lower is not None and upper is not None and lower > upper:
-        return replace(limit, immutable=True)
-    return replace(limit, lower=lower, upper=upper)
+    step = bound_step(np.sort(np.clip(values, *limit.span)), column.whole)
+    shared: dict[str, Any] = {
+        name: sign * _shared_bound(sign * values, sign * float(at), step) + 0.0 for name, at, sign in limit.bounds
+    }
+    found = replace(limit, **shared)
+    least, most = found.span
+    return replace(limit, immutable=True) if least > most else found
 
 
 def told_values(column: Column, limit: Limit, people: Population) -> Array:
@@ -231,43 +226,16 @@ def _rules(limits: Limits, names: CardColumns) -> tuple[EncodedRule, ...]:
 def _terms(column: Column, limit: Limit, spread: float, pooled: bool) -> ColumnTerms:
     """Return one column's terms; `limit` has been checked, so that its bounds are coordinates."""
     missing = tuple(map(float, limit.missing or ()))
-    varies = column.kind in ("boolean", "category") or limit.unit is not None or spread > 0
+    varies = column.kind in ("boolean", "category") or limit.unit or spread > 0
     if limit.immutable or not varies:  # of a column that never varies nothing says what a change would cost
         return ColumnTerms(column, False, pooled=pooled, missing=missing)
     if column.kind == "category":
         told = column.levels[: -1 if pooled else None]
-        choices = [at for at, level in enumerate(told) if limit.levels is None or level in limit.levels]
+        choices = [at for at, level in enumerate(told) if limit.allows(level)]
         return ColumnTerms(column, True, step=1.0, cost=float(limit.cost), choices=tuple(choices), pooled=pooled)
     unit = 1.0 if column.kind == "boolean" else float(limit.unit or spread)
-    least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(column.kind, (None, None))
-    lower = max((bound for bound in (least, limit.lower) if bound is not None), default=None)
-    upper = min((bound for bound in (most, limit.upper) if bound is not None), default=None)
-    step = float(limit.step or column.whole)
-    per_spread = None if column.kind == "boolean" or limit.unit else float(limit.cost)
-    cost = float(limit.cost) / unit
-    return ColumnTerms(column, True, lower, upper, limit.direction, step, cost, per_spread=per_spread, missing=missing)
-
-
-def without_answer(problem: Problem) -> NDArray[np.bool_]:
-    """Return who of those who may move (n,) cannot answer a card, for it takes whole rows, and theirs was filled in."""
-    people = problem.people
-    if people.imputed is None:
-        return np.zeros(people.size, dtype=bool)
-    return people.imputed.any(axis=1) & (problem.allowance.everyones(people.size) > 0)
-
-
-def everyones_room(terms: TableTerms, problem: Problem, rows: Array) -> Room:
-    """Return how far everyone, in the card's coordinates, may go: as it says, and within limits of their own.
-
-    Who has a gap goes nowhere: a median stands in for it in the training, and in no answer.
-    """
-    people, limits = problem.people, problem.limits
-    assert limits is not None
-    room = terms.room(rows)
-    positions = {} if people.index is None else {name: place for place, name in enumerate(people.index)}
-    for person, own in limits.own.items():
-        place = positions.get(person, person)
-        for name, limit in own.items():
-            room.narrow(terms, place, rows[place], name, limit)
-    room.keep(terms, np.repeat(without_answer(problem)[:, None], len(terms.columns), axis=1))
-    return room
+    step, cost = float(limit.step or column.whole), float(limit.cost)
+    spread_cost = 0.0 if column.kind == "boolean" or limit.unit else cost
+    lower, upper = limit.span_of(column)
+    way = limit.direction, step, cost / unit
+    return ColumnTerms(column, True, lower, upper, *way, per_spread=spread_cost, missing=missing)

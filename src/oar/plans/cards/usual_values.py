@@ -12,6 +12,7 @@ than ENOUGH people nothing is said.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,41 +73,34 @@ def usual_range(values: Any) -> Range | None:
     return float(f"{first:.12g}"), float(f"{last:.12g}")
 
 
-def expected(usual: Range | None, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
-    """Return the range in which a member's value is expected: what is usual, and what the plan allows beyond it.
+def doubt(
+    name: str, value: float, usual: Range | None, lower: float = -math.inf, upper: float = math.inf
+) -> Iterator[str]:
+    """Say, if so, that a member's value is neither usual nor within the plan's bounds; infinite where there are none.
 
     Many people may be outside the plan's bounds, who only may not go further out.
+
+    >>> list(doubt("age", 450, (20.0, 80.0)))
+    ['age is 450, and between 20 and 80 is expected; is this right?']
     """
-    if usual is None:
-        return lower, upper
-    return usual[0] if lower is None else min(lower, usual[0]), usual[1] if upper is None else max(upper, usual[1])
+    least, most = usual or (math.inf, -math.inf)
+    low = min(filter(math.isfinite, (least, lower)), default=-math.inf)
+    high = max(filter(math.isfinite, (most, upper)), default=math.inf)
+    if not low <= value <= high:
+        yield f"{name} is {_plain(value)}, and {between(low, high)} is expected; is this right?"
 
 
-def doubt(
-    name: str, value: float, usual: Range | None, lower: float | None = None, upper: float | None = None
-) -> str | None:
-    """Say that a member's value is beyond what is expected; else None.
-
-    >>> doubt("age", 450, (20.0, 80.0))
-    'age is 450, and between 20 and 80 is expected; is this right?'
-    """
-    low, high = expected(usual, lower, upper)
-    if (low is None or value >= low) and (high is None or value <= high):
-        return None
-    return f"{name} is {_plain(value)}, and {between(low, high)} is expected; is this right?"
-
-
-def between(low: float | None, high: float | None) -> str:
+def between(low: float, high: float) -> str:
     """Return a range in words.
 
-    >>> between(0, 9000), between(None, 5)
+    >>> between(0, 9000), between(-math.inf, 5)
     ('between 0 and 9,000', 'up to 5')
     """
-    if low is None:
+    if low == -math.inf:
         return f"up to {_plain(high)}"
-    return f"from {_plain(low)} on" if high is None else f"between {_plain(low)} and {_plain(high)}"
+    return f"from {_plain(low)} on" if high == math.inf else f"between {_plain(low)} and {_plain(high)}"
 
 
-def _plain(value: float | None) -> str:
+def _plain(value: float) -> str:
     """Return a number as people write it: 3,008,750, and not 3.00875e+06."""
-    return "" if value is None else f"{value:,.10g}"
+    return f"{value:,.10g}"

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import distance_scales, spreads_of
+from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 from oar.people.wording import shown
+from oar.plans.moves.table_out import columns_of
 from oar.plans.plan import Plan
 from oar.tolerances import FEW_PEOPLE
 
@@ -39,10 +41,9 @@ class Efforts:
     def of(plan: Plan) -> Efforts:
         """Measure a plan: on a table by the limits' costs, otherwise by how far features move."""
         people, moves = plan.problem.people, np.asarray(plan.moves(), dtype=np.float64)
-        encoding, limits = people.encoding, plan.problem.limits
-        if encoding is None or limits is None:
-            names = people.names or tuple(f"feature {number}" for number in range(people.dimensions))
-            return Efforts(plan, tuple(map(str, names)), moves, np.abs(moves))
+        encoding, limits = columns_of(people), plan.problem.limits
+        if limits is None:
+            return Efforts(plan, encoding.schema.names, moves, np.abs(moves))
         weights = people.first_row_weights
         spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
         # A switch of a category moves two coordinates, and these scales make its Euclidean length its cost.
@@ -67,10 +68,10 @@ class Efforts:
         found: list[dict[str, Any]] = []
         for number, name in enumerate(self.names):
             effort = self.each[:, number]
-            changed = np.asarray(self.moves[:, self._place(number)].any(axis=1))
+            changed = np.asarray(self.moves[:, self._columns.places[name]].any(axis=1))
             if changed.any():
                 row = {"column": name, "movers": int(changed.sum()), "effort": float(effort.sum())}
-                found.append(row | {"change": self._in_words(number, changed)})
+                found.append(row | {"change": self._in_words(name, changed)})
         return sorted(found, key=lambda row: -row["effort"])
 
     def by_group(self, groups: Any) -> list[dict[str, Any]]:
@@ -91,15 +92,13 @@ class Efforts:
             "effort_per_mover": effort / movers if movers else None,
         }
 
-    def _place(self, number: int) -> slice:
-        encoding = self.plan.problem.people.encoding
-        return slice(number, number + 1) if encoding is None else encoding.places[self.names[number]]
+    @cached_property
+    def _columns(self) -> Encoding:
+        return columns_of(self.plan.problem.people)
 
-    def _in_words(self, number: int, changed: Mask) -> str:
+    def _in_words(self, name: str, changed: Mask) -> str:
         """Say what happens to a column, without saying it of anybody."""
-        encoding = self.plan.problem.people.encoding
-        column = Column(self.names[number], "number") if encoding is None else encoding.schema[self.names[number]]
-        place, count = self._place(number), int(changed.sum())
+        column, place, count = self._columns.schema[name], self._columns.places[name], int(changed.sum())
         if count < FEW_PEOPLE:
             return f"by fewer than {FEW_PEOPLE} people"
         if column.kind == "category":

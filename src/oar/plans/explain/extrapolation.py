@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.people.wording import counted, shown
+from oar.plans.moves.table_out import columns_of
 from oar.plans.plan import Plan
 
 MUCH = 0.25  # of a column's range, past its least or largest value
@@ -30,7 +31,7 @@ def beyond_range(plan: Plan) -> tuple[str, ...]:
             least, most = float(before[:, place].min()), float(before[:, place].max())
             after = before[moved, place] + moves[moved, place]
             said = _said(after, least, most)
-            if said is not None:
+            if said:
                 found.append(f"{shown(name)} goes to {said} (observed: {least:g} to {most:g})")
     if not found:
         return ()
@@ -43,19 +44,16 @@ def beyond_range(plan: Plan) -> tuple[str, ...]:
 
 def _columns(plan: Plan) -> list[tuple[int, str]]:
     """Return the coordinates that are numbers, by place and name."""
-    people = plan.problem.people
-    if people.encoding is None:
-        names = people.names or tuple(f"feature {number}" for number in range(people.dimensions))
-        return [(place, str(name)) for place, name in enumerate(names)]
-    numbers = [column for column in people.encoding.schema if column.kind in ("number", "integer")]
-    return [(people.encoding.places[column.name].start, column.name) for column in numbers]
+    columns = columns_of(plan.problem.people)
+    numbers = [column.name for column in columns.schema if column.kind in ("number", "integer")]
+    return [(columns.places[name].start, name) for name in numbers]
 
 
-def _said(after: Array, least: float, most: float) -> str | None:
+def _said(after: Array, least: float, most: float) -> str:
     """Return the value that is farthest out, if any is by much."""
     room = MUCH * (most - least)
     low, high = float(after.min()), float(after.max())
     negative = least >= 0 and low < 0 and low < -1e-9 * most
     if not negative and low >= least - room and high <= most + room:
-        return None
+        return ""
     return f"{low:g}" if negative or least - low > high - most else f"{high:g}"

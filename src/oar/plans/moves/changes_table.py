@@ -7,7 +7,7 @@ column, and who leaves has a row of the column "all data", from "given" to "with
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.people.wording import nearest, shown
-from oar.plans.moves.table_out import LEAVER, QUERY, feature_names, target_of
+from oar.plans.moves.table_out import LEAVER, QUERY, columns_of, target_of
 from oar.problem import Problem
 
 if TYPE_CHECKING:
@@ -30,12 +30,11 @@ TRUTHS = {"true": 1.0, "1": 1.0, "1.0": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0}
 
 @dataclass(eq=False)
 class ChangesTable:
-    """The changes that rows state: moves (n, d) and (d,), labels (n, k) and leavers (n,), or None."""
+    """The changes that rows state: moves (n, d) and (d,); by name also "targets" (n, k), and leavers, "away" (n,)."""
 
     each: Array
     query_move: Array
-    targets: Array | None = None
-    away: NDArray[np.bool_] | None = None
+    levers: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def is_long(columns: Any) -> bool:
@@ -60,7 +59,8 @@ class _Reading:
         if missing:
             raise DataError(f"{argument}: must have the columns {', '.join(COLUMNS)}, got none called {missing[0]!r}.")
         self.rows = rows.reset_index(drop=True)
-        self.names, self.target = feature_names(self.people), target_of(self.people)
+        self.columns, self.target = columns_of(self.people), target_of(self.people)
+        self.names = self.columns.schema.names
         self.before = np.asarray(self.people.features, dtype=np.float64)
         self.found = ChangesTable(np.zeros_like(self.before), np.zeros(self.people.dimensions))
 
@@ -103,8 +103,7 @@ class _Reading:
         raise DataError(f"{self.argument}: row {line} {what}")
 
     def _move(self, name: str, who: NDArray[np.intp], lines: NDArray[np.intp]) -> None:
-        encoding = self.people.encoding
-        place = slice(self.names.index(name), self.names.index(name) + 1) if encoding is None else encoding.places[name]
+        place = self.columns.places[name]
         after = self._coordinates(name, "after", lines)
         members = who >= 0
         stood = np.where(members[:, None], self.before[who, place], self.problem.first_query[place])
@@ -125,9 +124,8 @@ class _Reading:
 
     def _coordinates(self, name: str, side: str, lines: NDArray[np.intp]) -> Array:
         """Return a column's values, in the table's words, as coordinates (m, w)."""
-        encoding, values = self.people.encoding, [self.rows.loc[line, side] for line in lines]
-        kind = "number" if encoding is None else encoding.schema[name].kind
-        levels = [] if encoding is None else [_word(level) for level in encoding.schema[name].levels]
+        column, values = self.columns.schema[name], [self.rows.loc[line, side] for line in lines]
+        kind, levels = column.kind, [_word(level) for level in column.levels]
 
         def coordinate(value: Any) -> Any:
             if kind == "category":
@@ -160,7 +158,7 @@ class _Reading:
                         int(line), f"says that the label is {value} before, and in these data it is not; are the moves "
                         "for another version of the data?",
                     )  # fmt: skip
-        self.found.targets = targets
+        self.found.levers["targets"] = targets
 
     def _label(self, line: int, side: str) -> Array:
         """Return a label as shares (k,), or as a value (1,)."""
@@ -187,7 +185,7 @@ class _Reading:
             if place < 0 or str(self.rows.loc[line, "after"]) != LEAVER[2]:
                 self._refuse(int(line), f"must have a member's data {LEAVER[2]}, got {self.rows.loc[line, 'after']!r}.")
             away[place] = True
-        self.found.away = away
+        self.found.levers["away"] = away
 
 
 def _word(value: Any) -> str:

@@ -101,26 +101,21 @@ def _refuse_others(writing: _Writing, parts: int) -> None:
     """Refuse a folder with files of another plan."""
     known = {writing.path(number) for number in range(parts)}
     for file in sorted(Path(writing.folder).glob("*.parquet")):
-        if file not in known or _marked(file) not in (writing.mark, None):
+        if file not in known or _metadata(file).get(MARK, writing.mark.encode()) != writing.mark.encode():
             raise StorageError(
                 f"{writing.folder} holds {file.name}, which is not of this plan; choose an empty or a new folder."
             )
 
 
-def _marked(file: Path) -> str | None:
-    """Return which plan a file is of; None where it cannot be read, so that it is written again."""
-    found = _metadata(file)
-    return None if found is None else found[MARK].decode()
-
-
-def _metadata(file: Path) -> dict[bytes, bytes] | None:
+def _metadata(file: Path) -> dict[bytes, bytes]:
+    """Return which plan and people a file is of; nothing where it cannot be read, so that it is written again."""
     import pyarrow
     from pyarrow.parquet import read_schema
 
     try:
         found = read_schema(file).metadata or {}
     except (pyarrow.ArrowException, OSError):
-        return None
+        return {}
     return {key: found.get(key, b"") for key in (MARK, PEOPLE)}
 
 

@@ -22,7 +22,7 @@ from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
 from oar.plans.moves.parquet import position_beside
-from oar.plans.moves.submitted_parts import ArrayMoves, SubmittedPlan, check_moves, file_moves
+from oar.plans.moves.submitted_parts import ArrayMoves, NoMoves, SubmittedPlan, check_moves, file_moves
 from oar.plans.plan import Plan
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
@@ -34,19 +34,17 @@ def given_plan(
     problem: Problem, moves: Any, after: Any = None, labels: Any = None, leavers: Any = None, query_move: Any = None
 ) -> Plan:
     """Return the plan in which members do what somebody says they do; what is not allowed is for the audit to tell."""
-    if all(one is None for one in (moves, after, labels, leavers, query_move)):
+    said = {"moves": moves, "after": after, "labels": labels, "leavers": leavers, "query_move": query_move}
+    given = {name: value for name, value in said.items() if value is not None}
+    if not given:
         raise OptionError(
             "moves: must say what members do, got nothing; give moves, or after=, labels=, leavers= or query_move=."
         )
-    if moves is not None and after is not None:
+    if {"moves", "after"} <= given.keys():
         raise OptionError("after: says where members come to, and moves by how much they move; leave one out.")
     if isinstance(query_move, Mapping) or is_series(query_move):
-        query_move = as_vector(query_move, problem.people.names, problem.people.dimensions, "query_move")
-    if problem.people.streamed:
-        own = np.zeros(problem.people.dimensions) if query_move is None else query_move
-        plan = _streamed(problem, moves, {"after": after, "labels": labels, "leavers": leavers}, own)
-    else:
-        plan = _in_memory(problem, _changes(problem, moves, after), labels, leavers, query_move)
+        given["query_move"] = as_vector(query_move, problem.people.names, problem.people.dimensions, "query_move")
+    plan = (_streamed if problem.people.streamed else _in_memory)(problem, given)
     if problem.asked.among is not None and plan.query_move.any():
         raise OptionError(
             "query_move: is for a query who is no member, and here members ask (oar.Members), who move with their "
@@ -55,27 +53,23 @@ def given_plan(
     return plan
 
 
-def _in_memory(problem: Problem, found: ChangesTable, labels: Any, leavers: Any, query_move: Any) -> Plan:
-    """Return the plan of changes that were read, and of what is given beside them."""
-    if query_move is not None:
-        found.query_move = query_move
-    if labels is not None:
-        found.targets = _targets(problem, labels)
-    if leavers is not None:
-        found.away = _away(problem.people, leavers)
-    problem, people = _settled(problem, found.each), problem.people
-    if found.targets is None and found.away is None:
-        return member_plan(problem, found.query_move, found.each)
-    targets = people.target_rows(problem.regresses)
-    if problem.over_rounds and not np.any(found.away) and (found.targets is None or (found.targets == targets).all()):
-        return member_plan(problem, found.query_move, found.each)
-    return LeverPlan(
-        problem,
-        found.query_move,
-        found.each,
-        targets=targets if found.targets is None else found.targets,
-        away=np.zeros(people.size, dtype=bool) if found.away is None else found.away,
-    )
+def _in_memory(problem: Problem, given: dict[str, Any]) -> Plan:
+    """Return the plan of changes that are read, and of what is given beside them."""
+    people, found = problem.people, _changes(problem, given)
+    query_move = given.get("query_move", found.query_move)
+    if "labels" in given:
+        found.levers["targets"] = _targets(problem, given["labels"])
+    if "leavers" in given:
+        found.levers["away"] = _away(people, given["leavers"])
+    problem = _settled(problem, found.each)
+    still: dict[str, Any] = {
+        "targets": people.target_rows(problem.regresses),
+        "away": np.zeros(people.size, dtype=bool),
+    }
+    idle = problem.over_rounds and all((value == still[name]).all() for name, value in found.levers.items())
+    if idle or not found.levers:
+        return member_plan(problem, query_move, found.each)
+    return LeverPlan(problem, query_move, found.each, **still | found.levers)
 
 
 def plan_from(problem: Problem, changes: Any) -> Plan:
@@ -94,16 +88,16 @@ def _settled(problem: Problem, each: Array) -> Problem:
     return problem.with_action(participants=movers if movers.any() else eligible, seed=None)
 
 
-def _changes(problem: Problem, moves: Any, after: Any) -> ChangesTable:
-    people = problem.people
-    if after is not None:
-        return ChangesTable(_places_after(people, after), np.zeros(people.dimensions))
+def _changes(problem: Problem, given: dict[str, Any]) -> ChangesTable:
+    people, still = problem.people, np.zeros(problem.people.dimensions)
+    if "after" in given:
+        return ChangesTable(_places_after(people, given["after"]), still)
+    moves = given.get("moves", np.zeros((people.size, people.dimensions)))
     if isinstance(moves, str | PathLike):
         return _from_file(problem, Path(moves))
-    if moves is not None and is_frame(moves) and is_long(moves.columns):
+    if is_frame(moves) and is_long(moves.columns):
         return read_changes(problem, moves)
-    each = np.zeros((people.size, people.dimensions)) if moves is None else _wide(people, moves)
-    return ChangesTable(each, np.zeros(people.dimensions))
+    return ChangesTable(_wide(people, moves), still)
 
 
 def _from_file(problem: Problem, path: Path) -> ChangesTable:
@@ -120,7 +114,7 @@ def _from_file(problem: Problem, path: Path) -> ChangesTable:
             raise DataError(f"moves: {error} Write it again.") from None
         # A DataFrame that somebody wrote, and no plan: as if it were given itself.
         if is_long(table.columns) or position_beside(people.names or ()) not in table.columns:
-            return _changes(problem, table, None)
+            return _changes(problem, {"moves": table})
     found = file_moves(people, path)
     each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
     return ChangesTable(each, np.zeros(people.dimensions))
@@ -299,14 +293,16 @@ def _away(people: Population, leavers: Any) -> NDArray[np.bool_]:
     return away
 
 
-def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: Any) -> Plan:
-    people = problem.people
-    for name, given in others.items():
-        if given is not None:
-            raise OptionError(f"{name}: people in parts are audited for moves alone; leave it out, or load them first.")
+def _streamed(problem: Problem, given: dict[str, Any]) -> Plan:
+    people, moves = problem.people, given.get("moves")
+    query_move = given.get("query_move", np.zeros(people.dimensions))
+    for name in (name for name in given if name not in ("moves", "query_move")):
+        raise OptionError(f"{name}: people in parts are audited for moves alone; leave it out, or load them first.")
+    if moves is None:
+        return SubmittedPlan(problem, query_move, NoMoves())
     if isinstance(moves, str | PathLike):
         return SubmittedPlan(problem, query_move, file_moves(people, moves))
-    if moves is not None and is_frame(moves):
+    if is_frame(moves):
         if is_long(moves.columns):
             raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
         names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
@@ -316,7 +312,7 @@ def _streamed(problem: Problem, moves: Any, others: dict[str, Any], query_move: 
         moves = moves[list(names)].to_numpy()
     _check_plain(moves, "moves")
     shape = (people.size, people.dimensions)
-    if moves is not None and np.shape(moves) != shape:
+    if np.shape(moves) != shape:
         raise DataError(
             f"moves: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {np.shape(moves)}; a "
             "row of zeros is somebody who stays."

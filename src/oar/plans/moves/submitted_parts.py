@@ -36,18 +36,24 @@ class SubmittedPlan(Plan):
 
 @dataclass(frozen=True, eq=False)
 class ArrayMoves:
-    """Moves in an array (n, d), in the order of the people; None where nobody moves."""
+    """Moves in an array (n, d), in the order of the people."""
 
-    each: Array | None
+    each: Array
     sent_once: ClassVar[bool] = True
 
     def of_chunk(self, chunk: Chunk) -> Array:
         """Return the moves of some consecutive people."""
-        if self.each is None:
-            return np.zeros_like(chunk.features)
         found = np.asarray(self.each[chunk.start : chunk.stop], dtype=np.float64)
         check_moves(found, chunk.start)
         return found
+
+
+class NoMoves:
+    """The moves where nobody moves."""
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return the moves of some consecutive people."""
+        return np.zeros_like(chunk.features)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from oar.errors import DataError
 from oar.people.tables.arrays import index_of_row
 from oar.people.tables.encoding import Encoding
-from oar.people.tables.schema import Column
+from oar.people.tables.schema import Column, Schema
 
 if TYPE_CHECKING:
     from oar.people import Population
@@ -22,23 +22,18 @@ LABEL = "label"  # the column of labels, where the target has no name
 LEAVER = "all data", "given", "withheld"  # column, before and after of somebody who leaves
 
 
-def feature_names(people: Population) -> tuple[str, ...]:
-    """Return what features are called in a table of changes."""
-    if people.schema is not None:
-        return people.schema.names
-    return tuple(map(str, people.names or (f"feature {number}" for number in range(people.dimensions))))
-
-
-def row_names(people: Population, rows: Any = slice(None)) -> Any:
-    """Return what people in some rows are called: by the caller's index, or by their position where there is none."""
-    names = np.arange(people.size) if people.index is None else people.index
-    return names[rows]
+def columns_of(people: Population) -> Encoding:
+    """Return the columns of a table of changes: the people's own, or of plain features a number each."""
+    if people.encoding is not None:
+        return people.encoding
+    names = people.names or (f"feature {number}" for number in range(people.dimensions))
+    return Encoding(Schema(tuple(Column(str(name), "number") for name in names)), (np.float64,) * people.dimensions)
 
 
 def target_of(people: Population) -> str:
     """Return what the labels' column is called in a table of changes: a name that no feature has."""
     name = people.target or LABEL
-    while name in feature_names(people):
+    while name in columns_of(people).schema.names:
         name += "_"
     return name
 
@@ -55,34 +50,27 @@ def query_after(plan: Plan) -> Any:
     return _encoding(plan).decode_row(point, index_of_row(plan.problem.query.features)).frame
 
 
-def changed_cells(plan: Plan, targets: Array | None = None, away: NDArray[np.bool_] | None = None) -> Any:
+def changed_cells(plan: Plan) -> Any:
     """Return a DataFrame with one row for each value that changes: who, which column, before, after.
 
     Members come in their order, each with its values, its label and whether it leaves; the query comes last.
-
-    Args:
-        plan: the moves.
-        targets: everyone's label after it, (n, k) shares or values; None where labels stay.
-        away: (n,), who leaves; None where everybody stays.
     """
     import pandas
 
     people = plan.problem.people
     names = people.row_names
     parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
-    parts += lever_cells(plan, targets, away, names)
+    parts += plan.lever_cells()
     query = plan.problem.first_query[None]  # where several ask nobody of them moves
     own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
     return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
 
 
-def lever_cells(plan: Plan, targets: Array | None, away: NDArray[np.bool_] | None, names: Any) -> list[Any]:
-    """Return the labels that change and who leaves, each with the positions of its people as index."""
-    parts = [] if targets is None else [_changed_labels(plan, targets, names)]
-    if away is not None:
-        rows = np.flatnonzero(away)
-        parts.append(_cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size))
-    return parts
+def lever_cells(plan: Plan, targets: Array, away: NDArray[np.bool_]) -> list[Any]:
+    """Return the labels (n, k) that change and who leaves (n,), each with the positions of its people as index."""
+    names, rows = plan.problem.people.row_names, np.flatnonzero(away)
+    left = _cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size)
+    return [_changed_labels(plan, targets, names), left]
 
 
 def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) -> list[Any]:

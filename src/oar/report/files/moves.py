@@ -11,8 +11,8 @@ import numpy as np
 from oar.checks import is_flag, is_number, is_whole
 from oar.files import replace_atomically
 from oar.people.tables.spreadsheet import harmless_csv
-from oar.plans import LeverPlan, Plan
-from oar.plans.moves.table_out import feature_names, lever_cells, row_names
+from oar.plans import Plan
+from oar.plans.moves.table_out import columns_of
 
 if TYPE_CHECKING:
     import pandas
@@ -28,18 +28,16 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
     moves = np.asarray(plan.moves(), dtype=np.float64)
     rows, columns = np.nonzero(moves)
     before = np.asarray(people.features, dtype=np.float64)[rows, columns]
-    names = np.array(feature_names(people), dtype=object)
+    names = np.array(columns_of(people).schema.names, dtype=object)
     moved = pandas.DataFrame(
         {
-            "person": row_names(people, rows),
+            "person": people.row_names[rows],
             "column": names[columns],
             "before": before,
             "after": before + moves[rows, columns],
         }
     )
-    if not isinstance(plan, LeverPlan):
-        return moved
-    parts = [moved.set_axis(rows), *lever_cells(plan, plan.targets, plan.away, pandas.Index(row_names(people)))]
+    parts = [moved.set_axis(rows), *plan.lever_cells()]
     return pandas.concat([part for part in parts if len(part)] or parts[:1]).sort_index(
         kind="stable", ignore_index=True
     )

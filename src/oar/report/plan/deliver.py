@@ -19,7 +19,7 @@ from oar.people.wording import counted
 from oar.plans import Card, Result
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
-from oar.plans.cards.publish_table import without_answer
+from oar.plans.cards.table.card import without_answer
 from oar.report.files.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
 from oar.report.files.moves import changes_of, write_csv, write_parquet
 from oar.report.files.output_folder import finish, is_ours
@@ -74,7 +74,7 @@ class PublishedCard:
             "written": True,
             "told": f"{CARD} holds what members need to find their own moves, and nobody's row."
             f"{danger if self.tells else ''}{unasked if self.unasked else ''}",
-            "worth": self.worth,
+            "worth": self._worth(self.card),
             "loss": told(self.loss),
             "success": None if math.isnan(self.loss) else self.success,
             "unable": self.unable,
@@ -93,11 +93,9 @@ class PublishedCard:
             f"{turned if self.opposite else ''}. Everyone follows the same one: {each}."
         )
 
-    @property
-    def worth(self) -> str:
+    def _worth(self, card: Card) -> str:
         """Say what comes of it if the card is answered."""
-        assert self.card is not None
-        who = "everyone" if self.card.participants == "everyone" else "everyone who is asked to take part"
+        who = "everyone" if card.participants == "everyone" else "everyone who is asked to take part"
         answers = f"{who} answers the card"
         if self.unable:
             answers = f"{who} answers the card who can ({unable_words(self.unable)})"
@@ -139,12 +137,9 @@ def _opposite(result: Result, card: Card) -> int:
 
 def _unasked(result: Result, card: Card) -> tuple[str, ...]:
     """Return the columns of a table that the plan's own moves change, and no answer to the card does."""
-    encoding = result.problem.people.encoding
-    if card.table is None or encoding is None:
-        return ()
-    moved = np.flatnonzero(np.asarray(result.plan.moves()).any(axis=0))
-    names = (each.column.name for each in card.table.columns if not each.asked(card.budget))
-    return tuple(name for name in names if np.isin(moved, np.arange(encoding.dimensions)[encoding.places[name]]).any())
+    moved = np.asarray(np.asarray(result.plan.moves()).any(axis=0))
+    names = (each.column.name for each in card.terms.columns if not each.asked(card.most))
+    return tuple(name for name in names if moved[result.problem.people.table.places[name]].any())
 
 
 def check_folder(out: Path, force: bool) -> list[str]:
@@ -211,12 +206,14 @@ def write_all(
     write_csv(changes, folder / MOVES_CSV)
     parquet = write_parquet(changes, folder / MOVES_PARQUET)
     _write(folder / REPORT, organiser_page(facts))
-    if published.card is not None:
+    missing = set() if parquet else {MOVES_PARQUET}
+    if published.card is None:
+        missing |= {CARD, MEMBER}
+    else:
         published.card.save(folder / CARD)
         told = {"outcome": people.target, "note": _note(result, published)}
         _write(folder / MEMBER, member_page(published.card, **told, facts=facts, whom=whom))
-    missing = {MOVES_PARQUET: not parquet, CARD: published.card is None, MEMBER: published.card is None}
-    names = [name for name in FILES if not missing.get(name)]
+    names = [name for name in FILES if name not in missing]
     _write(folder / AUDIT, json_text({**facts, "files": names}))
     write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256, found)
     return seal(folder, key), names

@@ -54,7 +54,7 @@ from oar.plans.moves.labels_file import label_from_json, label_to_json
 
 Array = NDArray[np.float64]
 CENTROIDS = "nearest-centroid"
-SCALED = ("refitted", "frozen")
+MODELS = {None: "", "refitted": "scaled ", "frozen": "frozen-scaled "}  # how they are called, by their scaler
 VECTORS = ("centres", "scales", "shift", "spread")
 
 
@@ -68,14 +68,14 @@ def table_to_json(terms: TableTerms) -> dict[str, Any]:
                 "kind": each.column.kind,
                 "levels": [label_to_json(level) for level in each.column.levels],
                 "movable": each.movable,
-                "lower": each.lower,
-                "upper": each.upper,
+                "lower": _edge(each.lower),
+                "upper": _edge(each.upper),
                 "direction": each.direction,
                 "step": each.step,
                 "cost": each.cost,
                 "choices": list(each.choices),
                 "pooled": each.pooled,
-                "per_spread": each.per_spread,
+                "per_spread": each.per_spread or None,
                 "missing": list(each.missing),
             }
             for each in terms.columns
@@ -94,9 +94,10 @@ def table_from_json(content: Fields) -> TableTerms:
     schema = Schema(tuple(each.column for each in columns))
     rules = [each.text("text") for each in content.each("rules")]
     limits = Limits(links=_link_texts(list(content.each("links"))), rules=rules).check(schema)
-    if content.any("scaled") is not None:
-        choose("scaled", content.any("scaled"), SCALED)
-    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), content.any("scaled"))
+    scaled = content.any("scaled")
+    if scaled not in list(MODELS):
+        choose("scaled", scaled, filter(None, MODELS))
+    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), scaled)
     for name, ours in (("links", [_link(each) for each in terms.links]), ("rules", [_rule(e) for e in terms.rules])):
         if ours != content.any(name):
             raise ValueError(f"the {name} are not what their texts say")
@@ -111,45 +112,44 @@ def model_to_json(name: str, model: Differentiable) -> dict[str, Any]:
 def model_from_json(spec: Any, scaled: str | None) -> tuple[str, Differentiable]:
     """Return a card's name of the model, and the model behind the scaler."""
     if spec == {"name": CENTROIDS}:
-        if scaled is not None:
+        if scaled:
             raise ValueError("nearest centroid has no scaler")
         return CENTROIDS, PrototypeNetwork()
     model = from_spec(spec)
-    prefix = {None: "", "refitted": "scaled ", "frozen": "frozen-scaled "}[scaled]
-    return f"{prefix}{model.name}", model
+    return f"{MODELS[scaled]}{model.name}", model
 
 
 def _column(said: Fields) -> ColumnTerms:
     levels = tuple(label_from_json(level) for level in said.listed("levels"))
     column = Column(said.text("name"), said.text("kind"), levels)
     movable, choices = said.flag("movable"), tuple(said.listed("choices"))
-    lower, upper, step, cost = (said.perhaps(name) for name in ("lower", "upper", "step", "cost"))
+    ends = (("lower", -math.inf), ("upper", math.inf), ("step", -1.0), ("cost", -1.0))
+    lower, upper, step, cost = (said.perhaps(name, end) for name, end in ends)
     pooled = "pooled" in said and said.flag("pooled")  # these three are not on older cards
-    per_spread = said.perhaps("per_spread") if "per_spread" in said else None
+    per_spread = said.perhaps("per_spread", 0.0, SMALLEST) if "per_spread" in said else 0.0
     missing = tuple(said.vector("missing", len(said.listed("missing")))) if "missing" in said else ()
     direction = said.any("direction")
     countable = movable and column.kind not in ("boolean", "category")
-    if per_spread is not None and not (countable and per_spread >= SMALLEST):
-        least = f"above 0 (and at least {SMALLEST:g})"
-        raise ValueError(f"per_spread of {column.name!r} must be {least}, or null, got {per_spread!r}")
+    if per_spread and not countable:
+        raise ValueError(f"per_spread of {column.name!r} must be null, got {per_spread!r}")
     if pooled and (column.kind != "category" or len(column.levels) - 1 in choices):
         raise ValueError(f"the pooled level of {column.name!r} must be that of a category, and is nobody's choice")
     if direction is not None:
         choose(f"{column.name} direction", direction, DIRECTIONS)
-    if step is None or 0 != step < SMALLEST or cost is None or not (cost >= SMALLEST if movable else cost == 0):
+    if 0 != step < SMALLEST or not (cost >= SMALLEST if movable else cost == 0):
         raise ValueError(
             f"step and cost of {column.name!r} must be numbers of at least {SMALLEST:g}, or a step of 0, and what may "
             "move has a cost above 0"
         )
     if movable and column.whole and (step < 1 or step != math.floor(step)):
         raise ValueError(f"{column.name!r} has whole values, and its step must be whole, got {step}")
-    if lower is not None and upper is not None and lower > upper:
+    if lower > upper:
         raise ValueError(f"the bounds of {column.name!r} contradict each other")
     _check_choices(column, movable, choices, lower, upper)
     return ColumnTerms(column, movable, lower, upper, direction, step, cost, choices, pooled, per_spread, missing)
 
 
-def _check_choices(column: Column, movable: bool, choices: tuple, lower: float | None, upper: float | None) -> None:
+def _check_choices(column: Column, movable: bool, choices: tuple, lower: float, upper: float) -> None:
     """Refuse levels that are not there, and bounds beyond the levels that are."""
     if column.kind == "category":
         if any(type(each) is not int or not 0 <= each < len(column.levels) for each in choices):
@@ -157,8 +157,8 @@ def _check_choices(column: Column, movable: bool, choices: tuple, lower: float |
         return
     if choices:
         raise ValueError(f"choices are for categories, and {column.name!r} is none")
-    most = {"boolean": 1.0, "ordinal": len(column.levels) - 1.0}.get(column.kind)
-    if movable and most is not None and (lower is None or upper is None or lower < 0 or upper > most):
+    most = {"boolean": 1.0, "ordinal": len(column.levels) - 1.0}.get(column.kind, math.inf)
+    if movable and most < math.inf and (lower < 0 or upper > most):
         raise ValueError(f"{column.name!r} must have bounds from 0 to {most:g}")
 
 
@@ -195,9 +195,14 @@ def _rule(rule: EncodedRule) -> dict[str, Any]:
 def _range(part: Range) -> dict[str, Any]:
     return {
         "column": part.name,
-        "low": None if part.low == -math.inf else part.low,
-        "high": None if part.high == math.inf else part.high,
+        "low": _edge(part.low),
+        "high": _edge(part.high),
         "open": part.open,
         "levels": None if part.levels is None else list(part.levels),
         "whole": part.whole,
     }
+
+
+def _edge(bound: float) -> float | None:
+    """Return a bound as JSON has it: null where it is infinite, and there is none."""
+    return bound if math.isfinite(bound) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,31 +35,31 @@ class ColumnTerms:
     Attributes:
         column: its name, kind and levels.
         movable: whether anybody may change it.
-        lower, upper: bounds; None where there is none. Who is outside may not go further out.
+        lower, upper: bounds; infinite where there is none. Who is outside may not go further out.
         direction: "up", "down" or None.
         step: changes are multiples of it; 0 where any change will do. Of a category 1, which is a switch.
         cost: of a change by 1; of a category, of a switch. 0 where it is not movable.
         choices: of a category, positions of the levels that may be taken; else empty.
         pooled: whether the last level stands for all that are not named.
-        per_spread: what a change by a standard deviation costs, where `cost` follows from that, rounded up; else None.
+        per_spread: what a change by a standard deviation costs, where `cost` follows from that, rounded up; else 0.
         missing: values that stand for a missing one: who has one of them keeps it.
     """
 
     column: Column
     movable: bool
-    lower: float | None = None
-    upper: float | None = None
+    lower: float = -math.inf
+    upper: float = math.inf
     direction: str | None = None
     step: float = 0.0
     cost: float = 0.0
     choices: tuple[int, ...] = ()
     pooled: bool = False
-    per_spread: float | None = None
+    per_spread: float = 0.0
     missing: tuple[float, ...] = ()
 
-    def asked(self, budget: float | None) -> bool:
+    def asked(self, budget: float) -> bool:
         """Report whether a member may change this at all, and a budget pays for the smallest change of it."""
-        return self.movable and (budget is None or self.step * self.cost <= budget * (1 + ALMOST))
+        return self.movable and self.step * self.cost <= budget * (1 + ALMOST)
 
     def known(self, value: Any) -> Any:
         """Return a person's value as the card names it."""
@@ -164,9 +165,9 @@ class TableTerms:
                 continue
             values = rows[:, place.start]
             if each.direction != "up":
-                found.fall[:, at] = np.inf if each.lower is None else np.maximum(values - each.lower, 0.0)
+                found.fall[:, at] = np.maximum(values - each.lower, 0.0)
             if each.direction != "down":
-                found.rise[:, at] = np.inf if each.upper is None else np.maximum(each.upper - values, 0.0)
+                found.rise[:, at] = np.maximum(each.upper - values, 0.0)
             coded = np.isin(values, each.missing)
             found.fall[coded, at], found.rise[coded, at] = 0.0, 0.0
         return found
@@ -210,12 +211,10 @@ class Room:
         at = terms.encoding.schema.names.index(name)
         column, place = terms.columns[at].column, terms.places[at]
         if column.kind == "category":
-            own = [not limit.immutable and (limit.levels is None or level in limit.levels) for level in column.levels]
-            self.takes[person, place] &= own
+            self.takes[person, place] &= [not limit.immutable and limit.allows(level) for level in column.levels]
             return
-        value = float(row[place.start])
-        fall = np.inf if limit.lower is None else max(value - float(limit.lower), 0.0)
-        rise = np.inf if limit.upper is None else max(float(limit.upper) - value, 0.0)
+        value, (lower, upper) = float(row[place.start]), limit.span
+        fall, rise = max(value - lower, 0.0), max(upper - value, 0.0)
         self.fall[person, at] = min(self.fall[person, at], 0.0 if limit.immutable or limit.direction == "up" else fall)
         self.rise[person, at] = min(
             self.rise[person, at], 0.0 if limit.immutable or limit.direction == "down" else rise
@@ -249,8 +248,9 @@ class Answer(ShownAsText):
         """Say it in words, one line a change."""
         if not self.changes:
             return "stay as you are"
-        return "\n".join(f"{name}: {_said(old)} → {_said(new)}" for name, old, new in self.changes)
+        return "\n".join(f"{name}: {said(old)} → {said(new)}" for name, old, new in self.changes)
 
 
-def _said(value: Any) -> str:
+def said(value: Any) -> str:
+    """Return a value as members read it."""
     return f"{value:.10g}" if isinstance(value, float) else str(value)
