@@ -35,14 +35,13 @@ def grouped(people: Population, groups: Any, argument: str = "groups") -> Any:
     if is_series(groups):
         check_index(groups, people.index, argument)
         groups = pandas.Series(groups.to_numpy(), name=groups.name)
-    values = pandas.Series(groups) if np.ndim(groups) == 1 else None
-    if values is None or len(values) != people.size:
+    if np.ndim(groups) != 1 or len(groups) != people.size:
         got = f"{np.shape(groups)}" if np.ndim(groups) else repr(groups)
         raise DataError(
             f"{argument}: must be a column's name, several names, or one value for each of the {people.size} people, "
             f"got {got}."
         )
-    return _cut(values.reset_index(drop=True))
+    return _cut(pandas.Series(groups).reset_index(drop=True))
 
 
 def _known(people: Population) -> tuple[str, ...]:

@@ -64,11 +64,11 @@ def counted(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
 
 
-def repeated(names: Iterable[Any]) -> Any:
-    """Return the first name that occurs for the second time, or None."""
-    seen = set()
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Return the names that occur again, in the order in which they do."""
+    seen, again = set(), []
     for name in names:
         if name in seen:
-            return name
+            again.append(name)
         seen.add(name)
-    return None
+    return again

@@ -27,10 +27,9 @@ def plainly(flow: Flow) -> tuple[tuple[ColumnEncoding, ...], int]:
         if field.kind in ("number", "flag"):
             parts.append(ColumnEncoding("number", field.start))
             continue
-        wrong = next((level for level in field.levels if isinstance(level, str) or not np.isreal(level)), None)
-        if wrong is not None:
+        if wrong := [level for level in field.levels if isinstance(level, str) or not np.isreal(level)]:
             raise DataError(
-                f"model: {field.word} holds levels such as {wrong!r} where numbers are needed; put a OneHotEncoder "
+                f"model: {field.word} holds levels such as {wrong[0]!r} where numbers are needed; put a OneHotEncoder "
                 "or an OrdinalEncoder before it, or drop the column."
             )
         parts.append(_part(field, [[float(level)] for level in field.levels]))

@@ -51,14 +51,16 @@ class ArrayPart(ArraysInParts):
     def _others(self) -> tuple[NDArray, NDArray[np.float64] | None]:
         some = slice(self.start, self.stop)
         weights = checked_weights(None if self.weights is None else self.weights[some], self.name)
-        return read_only(np.asarray(self.labels[some])), None if weights is None else read_only(weights)
+        return read_only(np.asarray(self.labels[some])), weights
 
 
 def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
     """Cut arrays that can be sliced into parts; nothing is read."""
-    shape = getattr(features, "shape", None)
-    if shape is None or len(shape) != 2:
-        found = f"an object of type {type(features).__name__}" if shape is None else f"shape {tuple(shape)}"
+    shape: Any = getattr(features, "shape", ())
+    if len(shape) != 2:
+        found = (
+            f"shape {tuple(shape)}" if hasattr(features, "shape") else f"an object of type {type(features).__name__}"
+        )
         raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
     for argument, values in (("labels", labels), ("weights", weights)):
         if values is not None and tuple(np.shape(values)) != (shape[0],):
@@ -73,12 +75,16 @@ def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedP
     parts, width = array_parts(*opened), int(opened[0].shape[1])
     if isinstance(names, str):
         raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
-    known = None if names is None else tuple(names)
-    if known is not None and len(known) != width:
-        raise DataError(f"names: must be one for each of the {width} features, got {len(known)}.")
-    if known is not None and len(set(known)) != width:
-        raise DataError(f"names: must differ, got {list(known)}.")
+    known = None if names is None else _different(tuple(names), width)
     return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
+
+
+def _different(names: tuple[str, ...], width: int) -> tuple[str, ...]:
+    if len(names) != width:
+        raise DataError(f"names: must be one for each of the {width} features, got {len(names)}.")
+    if len(set(names)) != width:
+        raise DataError(f"names: must differ, got {list(names)}.")
+    return names
 
 
 def _on_disk(values: Any, argument: str) -> Any:

@@ -57,7 +57,7 @@ def dask_people(features: Any, labels: Any, weights: Any, client: Any) -> Stream
     held = engine.client.compute([_together(*one) for one in partitions])
     shapes = engine.client.gather(engine.client.map(_shape, held))
     for number, (rows, width, labelled, weighted) in enumerate(shapes):
-        if labelled != rows or (weighted is not None and weighted != rows):
+        if labelled != rows or weighted != rows:
             raise DataError(
                 f"labels: partitions must match those of the features, got {labelled} labels for {rows} people in "
                 f"partition {number}; rechunk or repartition one of them."
@@ -82,11 +82,11 @@ def _as_arrays(features: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]
     return numbers, np.asarray(labels), None if weights is None else np.asarray(weights)
 
 
-def _shape(held: tuple[Any, Any, Any]) -> tuple[int, int, int, int | None]:
+def _shape(held: tuple[Any, Any, Any]) -> tuple[int, int, int, int]:
     features, labels, weights = held
     if features.ndim != 2:
         raise DataError(f"features: must be two-dimensional (people × features), got shape {features.shape}.")
-    return (*features.shape, len(labels), None if weights is None else len(weights))
+    return (*features.shape, len(labels), len(labels if weights is None else weights))
 
 
 def _of_array(features: Any, labels: Any, weights: Any) -> tuple[list[Any], None, None]:
@@ -115,9 +115,8 @@ def _of_array(features: Any, labels: Any, weights: Any) -> tuple[list[Any], None
 
 
 def _of_frame(frame: Any, labels: Any, weights: Any) -> tuple[list[Any], tuple[str, ...], str | None]:
-    twice = repeated(frame.columns)
-    if twice is not None:
-        raise DataError(f"features: columns must have different names, got {twice!r} twice; rename one.")
+    if twice := repeated(frame.columns):
+        raise DataError(f"features: columns must have different names, got {twice[0]!r} twice; rename one.")
     named = {argument: name for argument, name in (("labels", labels), ("weights", weights)) if isinstance(name, str)}
     for argument, name in named.items():
         if name not in frame.columns:

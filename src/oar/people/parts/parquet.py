@@ -322,9 +322,8 @@ def _opened(file: Path) -> _Opened:
             f"path: every file must be a Parquet file, got {str(file)!r}, which cannot be read ({_brief(error)}); "
             f"{remedy}."
         ) from None
-    twice = repeated(schema.names)
-    if twice is not None:
-        raise DataError(f"path: columns must have different names, got {twice!r} twice in {file}; write it again.")
+    if twice := repeated(schema.names):
+        raise DataError(f"path: columns must have different names, got {twice[0]!r} twice in {file}; write it again.")
     return _Opened(file, {name: schema.field(name).type for name in schema.names}, groups, _index(schema))
 
 
@@ -338,7 +337,7 @@ def _index(schema: Any) -> tuple[str, ...]:
 
 def _columns(first: _Opened, target: str, features: Any, weights: str | None) -> Columns:
     known = list(first.types)
-    if weights is not None and not isinstance(weights, str):
+    if not isinstance(weights, str | None):
         raise DataError(
             f"weights: must be the name of a column, got an object of type {type(weights).__name__}; write it into the "
             "files, or use oar.Population.from_memmap, which takes arrays."
@@ -354,16 +353,14 @@ def _columns(first: _Opened, target: str, features: Any, weights: str | None) ->
         chosen = [name for name in known if name not in (target, weights, *first.index)]
     else:
         chosen = list(features)
-        wrong = next((name for name in chosen if name not in known or name in (target, weights)), None)
-        if wrong is not None:
+        if wrong := [name for name in chosen if name not in known or name in (target, weights)]:
             others = [name for name in known if name not in (target, weights)]
             raise DataError(
                 f"features: must be columns of {first.path} other than target and weights, among {others}, got "
-                f"{wrong!r}.{nearest(wrong, others) if isinstance(wrong, str) else ''}"
+                f"{wrong[0]!r}.{nearest(wrong[0], others)}"
             )
-        twice = repeated(chosen)
-        if twice is not None:
-            raise DataError(f"features: must differ, got {twice!r} twice.")
+        if twice := repeated(chosen):
+            raise DataError(f"features: must differ, got {twice[0]!r} twice.")
     if not chosen:
         raise DataError(f"features: must be at least one column, got none in {first.path} beside {target!r}.")
     return Columns(tuple(chosen), target, weights)

@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import read_only
 from oar.errors import DataError
 
 IN_CACHE = 1 << 13  # rows that are laid out side by side: 8,192 of ten float64 features are 0.7 MB
@@ -177,7 +178,7 @@ def checked_weights(weights: Any, name: str) -> NDArray[np.float64] | None:
     if not (np.isfinite(found).all() and (found >= 0).all()):
         row = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
         raise DataError(f"weights: must be finite and ≥ 0, got {found[row]} in {name}, row {row:,}.")
-    return found
+    return read_only(found)
 
 
 def sliced(size: int, rows: int) -> Iterator[tuple[int, int]]:

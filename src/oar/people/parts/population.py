@@ -62,7 +62,7 @@ class StreamedPopulation(Population):
         self._encoding, self._first_weights, self.has_label_rows = None, None, False
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self._known: dict[str, tuple[Any, Any]] = {}  # likewise
-        self._contents: tuple[Any, tuple[str | None, ...]] | None = None  # likewise, a digest for each part
+        self._contents: tuple[Any, Any] = (), None  # likewise, a digest for each part
         self.passes = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class StreamedPopulation(Population):
         """
         self.passes += 1
         stamps = self.stamps()
-        if stamps is not None and (contents is not None or self._contents is None or self._contents[0] != stamps):
+        if stamps is not None and (contents is not None or self._contents[0] != stamps):
             return self._noting(function, arguments, stamps, contents)
         return self.engine.map(function, self.parts, self.starts, *arguments)
 
@@ -193,7 +193,7 @@ class StreamedPopulation(Population):
 
     def contents(self) -> tuple[str | None, ...] | None:
         """Return a digest of each part's content, as it was noted last; None where files have changed since."""
-        return None if self._contents is None or self._contents[0] != self.stamps() else self._contents[1]
+        return self._contents[1] if self._contents[0] == self.stamps() else None
 
     def find_classes(self, stride: int) -> None:
         """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""
@@ -267,20 +267,20 @@ class StreamedPopulation(Population):
             return self._class_totals()
         totals = np.zeros(len(self.classes))
         for read, start in zip(self.engine.map(_read_labels, self.parts, self.starts), self.starts, strict=True):
-            terms = values[start : start + len(read.labels)]
-            terms = terms if read.weights is None else terms * read.weights
+            size = len(read.labels)
+            terms = values[start : start + size] * read.row_weights_of(0, size)
             totals += np.bincount(self._coding.encode(read.labels), weights=terms, minlength=totals.size)
         return totals
 
     def loaded(self) -> Population:
         """Return the same people in memory."""
         features, labels = np.empty((self.size, self.dimensions)), []
-        weights = np.empty(self.size) if self._weighted else None
+        weights: Any = np.empty(self.size) if self._weighted else None
         for read, start in zip(self.mapped(_read), self.starts, strict=True):
             stop = start + len(read.labels)
             features[start:stop] = read.slice(0, stop - start)
             labels.append(read.labels)
-            if weights is not None:
+            if self._weighted:
                 weights[start:stop] = read.weights
         everyones: Any = np.concatenate(labels)
         if everyones.dtype.kind == "O":
@@ -347,13 +347,13 @@ def chunks_of(
 ) -> Iterator[Chunk]:
     """Walk over one part's people; labels are codes, or without a coding values, or `both` where they are numbers."""
     size = len(read.labels)
-    codes = None if coding is None else encoded(coding, read)
+    codes = np.zeros(size, dtype=np.int32) if coding is None else encoded(coding, read)
     values = _values(read)[:, None] if coding is None or (both and read.labels.dtype.kind in "biuf") else None
     for first, last in sliced(size, rows):
         yield Chunk(
             start + first,
             read.slice(first, last, checked),
-            np.zeros(last - first, dtype=np.int32) if codes is None else codes[first:last],
+            codes[first:last],
             read.weights_of(first, last),
             None if values is None else values[first:last],
         )
@@ -427,9 +427,8 @@ def _weighing(part: Part, start: int) -> float:
 
 
 def _weights(part: Part, start: int) -> NDArray[np.float64]:
-    found = part.read_labels().weights
-    assert found is not None
-    return found
+    read = part.read_labels()
+    return read.row_weights_of(0, len(read.labels))
 
 
 def _counted(part: Part, start: int) -> dict[Any, float]:
@@ -437,7 +436,7 @@ def _counted(part: Part, start: int) -> dict[Any, float]:
     read = part.read_labels()
     labels, codes = _numbered(read)
     seen = np.bincount(codes, minlength=len(labels))
-    totals = seen if read.weights is None else np.bincount(codes, weights=read.weights, minlength=len(labels))
+    totals = np.bincount(codes, weights=read.weights, minlength=len(labels))
     return {labels[int(place)]: float(totals[place]) for place in np.flatnonzero(seen)}
 
 
@@ -476,15 +475,14 @@ def _not_too_many(labels: Any) -> Any:
 
 def _check_labels(labels: Collection[Any]) -> None:
     """Refuse labels that are no classes: words beside numbers, or too many of them."""
-    word, other = (next((one for one in labels if isinstance(one, str) is kind), None) for kind in (True, False))
-    if word is not None and other is not None:
+    words, others = ([one for one in labels if isinstance(one, str) is kind] for kind in (True, False))
+    if words and others:
         raise DataError(
-            f"labels: must be of one kind in all parts, got {word!r} and {other!r}; write all of them as text, or all "
-            "as numbers."
+            f"labels: must be of one kind in all parts, got {words[0]!r} and {others[0]!r}; write all of them "
+            "as text, or all as numbers."
         )
-    endless = next((one for one in labels if isinstance(one, float) and not np.isfinite(one)), None)
-    if endless is not None:
-        raise DataError(f"labels: must be finite, got {endless}; drop or label these people.")
+    if endless := [one for one in others if isinstance(one, float) and not np.isfinite(one)]:
+        raise DataError(f"labels: must be finite, got {endless[0]}; drop or label these people.")
     _not_too_many(labels)
 
 

@@ -71,9 +71,8 @@ def _frame_names(features: Any, argument: str) -> tuple[str, ...]:
     import pandas
 
     columns = list(features.columns)
-    twice = repeated(columns)
-    if twice is not None:
-        raise DataError(f"{argument}: column names must differ, got {shown(twice)} twice; rename one.")
+    if twice := repeated(columns):
+        raise DataError(f"{argument}: column names must differ, got {shown(twice[0])} twice; rename one.")
     for name in columns:
         if not (pandas.api.types.is_numeric_dtype(features[name]) or pandas.api.types.is_bool_dtype(features[name])):
             raise DataError(

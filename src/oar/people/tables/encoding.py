@@ -89,9 +89,8 @@ class Encoding:
                 raise DataError(f"{argument}: must be one person, got a frame of {len(row)} rows; pass one row.")
             return self.encode(row, argument)[0]
         if is_series(row) or isinstance(row, Mapping):
-            twice = repeated(row.keys())
-            if twice is not None:
-                raise DataError(f"{argument}: must have each column once, got {shown(twice)} twice; drop one.")
+            if twice := repeated(row.keys()):
+                raise DataError(f"{argument}: must have each column once, got {shown(twice[0])} twice; drop one.")
             row = dict(row.items())
             point = self._usual(row)
             if point is not None:
@@ -270,13 +269,12 @@ def _numbers(column: Column, values: Any, argument: str) -> Array:
 
 def _as_numbers(column: Column, values: Any, argument: str) -> Array:
     """Return values as float64; text is not parsed, because it could not be given back as it was."""
-    if values.dtype == object or not hasattr(values.dtype, "kind") or values.dtype.kind not in "biufc":
-        place = next((place for place, value in enumerate(values) if isinstance(value, str | bytes)), None)
-        if place is not None:
-            raise DataError(
-                f"{argument}: column {column.name!r} must be {_WANTED[column.kind]}, got the text "
-                f"{shown(values.iloc[place])} in row {shown(values.index[place])}; {_REMEDY[column.kind]}"
-            )
+    objects = values.dtype == object or not hasattr(values.dtype, "kind") or values.dtype.kind not in "biufc"
+    if objects and (places := [place for place, value in enumerate(values) if isinstance(value, str | bytes)]):
+        raise DataError(
+            f"{argument}: column {column.name!r} must be {_WANTED[column.kind]}, got the text "
+            f"{shown(values.iloc[places[0]])} in row {shown(values.index[places[0]])}; {_REMEDY[column.kind]}"
+        )
     try:
         if values.dtype.kind == "c":
             raise TypeError

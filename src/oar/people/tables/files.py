@@ -108,9 +108,8 @@ def read_table(path: FilePath, *, by_place: bool = False, **options: Any) -> Any
 
 def _check_header(names: list[str], path: Path, nameless: bool) -> None:
     """Raise for what pandas would mend without a word: names that occur twice, or none at all."""
-    twice = repeated(name for name in names if name)
-    if twice is not None:
-        raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
+    if twice := repeated(name for name in names if name):
+        raise DataError(f"{path.name}: column names must differ, got {shown(twice[0])} twice; rename one.")
     if "" in names and not nameless:
         place = names.index("")
         remedy = "if it is an index, read it with index_col=0" if place == 0 else "name it or remove it"
@@ -123,9 +122,8 @@ def _named(frame: Any, path: Path, by_place: bool) -> Any:
         return frame
     called = {f"Unnamed: {place}": f"column {place + 1}" for place in range(len(frame.columns))}
     renamed = frame.rename(columns=called)
-    twice = repeated(renamed.columns)
-    if twice is not None:
-        raise DataError(f"{path.name}: column names must differ, got {shown(twice)} twice; rename one.")
+    if twice := repeated(renamed.columns):
+        raise DataError(f"{path.name}: column names must differ, got {shown(twice[0])} twice; rename one.")
     return renamed
 
 
@@ -135,8 +133,7 @@ def called_by_place(name: str) -> tuple[str, ...]:
     >>> called_by_place("column 1"), called_by_place("income")
     (('Unnamed: 0',), ())
     """
-    place = re.fullmatch(r"column ([1-9]\d*)", name)
-    return () if place is None else (f"Unnamed: {int(place[1]) - 1}",)
+    return tuple(f"Unnamed: {int(place) - 1}" for place in re.findall(r"\Acolumn ([1-9]\d*)\Z", name))
 
 
 def _found_delimiter(path: Path, options: dict[str, Any]) -> str | None:

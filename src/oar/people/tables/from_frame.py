@@ -37,17 +37,17 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
     columns = features_of(frame, target, weights)
     if isinstance(schema, str | Path):
         schema = Schema.load(schema)
-    if schema is not None and not isinstance(schema, Schema):
+    if not isinstance(schema, Schema | None):
         raise DataError(
             f"schema: must be an oar.Schema or a TOML file, got {type(schema).__name__}; use oar.Schema.infer(frame)."
         )
-    if schema is not None and target in schema.names:
-        raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
     if schema is None:
         check_identities(columns)
         schema = Schema.infer(columns) if missing == "impute" else None
-    gaps = None
-    if missing == "impute" and schema is not None:
+    elif target in schema.names:
+        raise DataError(f"schema: must not describe the target {target!r}, only features; leave it out.")
+    gaps = np.zeros(0, dtype=bool)
+    if missing == "impute":
         gaps = columns[[name for name in schema.names if name in columns]].isna().to_numpy()
     frame = without_missing(frame, schema, missing, _named(target, weights))
     _check_target(frame[target], target)
@@ -59,7 +59,7 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
         encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
     )
     given = None if weights is None else frame[weights]
-    return EncodedFrame(coordinates, frame[target], given, encoding, gaps if gaps is not None and gaps.any() else None)
+    return EncodedFrame(coordinates, frame[target], given, encoding, gaps if gaps.any() else None)
 
 
 def with_column(frame: Any, given: Any, argument: str) -> tuple[Any, Any]:
@@ -104,9 +104,8 @@ def features_of(frame: Any, target: str | None, weights: str | None = None) -> A
     names = list(frame.columns)
     for name in names:
         check_text("frame: column", name, "rename it")
-    twice = repeated(names)
-    if twice is not None:
-        raise DataError(f"frame: column names must differ, got {shown(twice)} twice; rename one.")
+    if twice := repeated(names):
+        raise DataError(f"frame: column names must differ, got {shown(twice[0])} twice; rename one.")
     for argument, column in (("target", target), ("weights", weights)):
         if column is not None and column not in names:
             hint = nearest(column, names) or f" Its columns are {', '.join(shown(name) for name in names[:30])}."

@@ -57,27 +57,27 @@ def identities(frame: Any, but: Iterable[str] = ()) -> dict[str, str]:
     """
     known = set(but)
     found = {str(name): _looks(str(name), frame[name]) for name in frame.columns if name not in known}
-    return {name: why for name, why in found.items() if why is not None}
+    return {name: why for name, why in found.items() if why}
 
 
-def _looks(name: str, values: Any) -> str | None:
-    """Return what a column looks like if it is no feature."""
+def _looks(name: str, values: Any) -> str:
+    """Return what a column looks like if it is no feature, else ""."""
     import pandas
 
     if len(values) < FEWEST or values.isna().any() or isinstance(values.dtype, pandas.CategoricalDtype):
-        return None
+        return ""
     if pandas.api.types.is_bool_dtype(values.dtype) or pandas.api.types.is_complex_dtype(values.dtype):
-        return None
+        return ""
     if pandas.api.types.is_numeric_dtype(values.dtype):
         return _numbered(name, values.to_numpy(dtype=np.float64))
     if isinstance(values.dtype, pandas.StringDtype) or all(isinstance(value, str) for value in values):
         return _named(values)
-    return None
+    return ""
 
 
-def _numbered(name: str, numbers: NDArray[np.float64]) -> str | None:
+def _numbered(name: str, numbers: NDArray[np.float64]) -> str:
     if not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any():
-        return None
+        return ""
     steps = np.diff(numbers)
     in_order = bool((steps > 0).all() or (steps < 0).all())
     least, most, different = numbers.min(), numbers.max(), np.unique(numbers).size
@@ -90,7 +90,7 @@ def _numbered(name: str, numbers: NDArray[np.float64]) -> str | None:
         return f"has a number of its own for each of the {numbers.size:,} rows"
     if (called and different >= NEARLY * numbers.size) or _handed_out(numbers):
         return f"has {different:,} different numbers for {numbers.size:,} rows, as names of people have"
-    return None
+    return ""
 
 
 def _handed_out(numbers: NDArray[np.float64]) -> bool:
@@ -108,15 +108,15 @@ def _handed_out(numbers: NDArray[np.float64]) -> bool:
     return likely < math.log(CHANCE)
 
 
-def _named(values: Any) -> str | None:
+def _named(values: Any) -> str:
     sample = [text.strip() for text in values.iloc[:SAMPLE]]
     for kind, pattern in (("e-mail addresses", _EMAIL), ("UUIDs", _UUID)):
-        if sum(pattern.fullmatch(text) is not None for text in sample) >= MOSTLY * len(sample):
+        if sum(bool(pattern.fullmatch(text)) for text in sample) >= MOSTLY * len(sample):
             return f"holds {kind}, such as {shown(sample[0])}"
     different = values.nunique()
     if different >= MOSTLY * len(values) and not _amounts(values):
         return f"names people, with {different:,} different texts in {len(values):,} rows"
-    return None
+    return ""
 
 
 def _amounts(values: Any) -> bool:

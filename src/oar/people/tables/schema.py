@@ -118,9 +118,8 @@ class Schema:
                     'names, use oar.Schema.from_tables({"age": {"kind": "integer"}}).'
                 )
         object.__setattr__(self, "columns", columns)
-        twice = repeated(self.names)
-        if twice is not None:
-            raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
+        if twice := repeated(self.names):
+            raise DataError(f"columns: names must differ, got {shown(twice[0])} twice; rename one.")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -216,9 +215,8 @@ class Schema:
         for name in names:
             if not isinstance(name, str):
                 raise DataError(f"columns: names must be text, got {name!r}; use df.rename(columns=str).")
-        twice = repeated(names)
-        if twice is not None:
-            raise DataError(f"columns: names must differ, got {shown(twice)} twice; rename one.")
+        if twice := repeated(names):
+            raise DataError(f"columns: names must differ, got {shown(twice[0])} twice; rename one.")
         columns, dates = [], []
         for name in names:
             try:
@@ -365,9 +363,8 @@ def _marks(texts: list[str]) -> str:
     ("decimal=','", "thousands=',' or, where it is the decimal mark, decimal=','", "thousands=','")
     """
     marks = [re.sub(r"[\d+\-eE]", "", text.strip()) for text in texts]
-    other = next((mark for each in marks for mark in each if mark not in ",."), None)
-    if other is not None:
-        return f"thousands={other!r}" + (" and decimal=','" if any("," in each for each in marks) else "")
+    if others := [mark for each in marks for mark in each if mark not in ",."]:
+        return f"thousands={others[0]!r}" + (" and decimal=','" if any("," in each for each in marks) else "")
     if any("." in each for each in marks):
         return "thousands=','" if any(re.match(r",+\.", each) for each in marks) else "thousands='.' and decimal=','"
     if any(len(each) > 1 for each in marks):
@@ -379,7 +376,7 @@ def _marks(texts: list[str]) -> str:
 
 def is_amount(text: str) -> bool:
     """Report whether a text reads like a number or a date."""
-    return _NUMBER.fullmatch(text.strip()) is not None or _DATE.fullmatch(text.strip()) is not None
+    return bool(_NUMBER.fullmatch(text.strip()) or _DATE.fullmatch(text.strip()))
 
 
 def _family(kind: type) -> str:
