@@ -101,7 +101,7 @@ def test_scores_say_what_a_label_is_worth(labels, classes, name, estimator):
     for person in range(0, 400, 57):
         shares = rows.copy()
         shares[person] = flipped[person]
-        other = people.contributing(None, shares=shares)
+        other = people.contributing(None, shares)
         before, after = (original_loss(twin, one, people.features, query, target) for one in (people, other))
         told.append((promised[person], after - before))
     promised, true = np.array(told).T
@@ -150,6 +150,6 @@ def test_refits_know_who_comes_back():
         without = retraining.aimed(Contribution(None, rows, gone), first)
         back = retraining.aimed(Contribution(None, rows, all_there), without)
         assert back.loss == pytest.approx(first.loss, rel=1e-7, abs=1e-9), name
-        left = people.contributing(gone, **{"values" if values else "shares": rows})
+        left = people.contributing(gone, rows, values)
         true = original_loss(problem.model, left, people.features, np.array([1.0, 2.0, 0.5]), problem.goal_target)
         assert without.loss == pytest.approx(true, rel=1e-5, abs=1e-7), name

@@ -161,7 +161,7 @@ def test_more_people_than_one_chunk_know_who_left(classes):
     other = training.contributing(training.targets, weights / weights.sum())
     found = other.fit(features, begun.parameters, 1e-9)
     assert compiled.cache_info().misses == before
-    left = people.contributing(weights, shares=people.class_rows())
+    left = people.contributing(weights, people.class_rows())
     known = twin.fit(left)
     np.testing.assert_allclose(
         twin.probabilities(twin.own_parameters(other, found.parameters), people.features[:50]),

@@ -299,7 +299,7 @@ def test_a_model_may_say_its_classes_itself_and_nobody_needs_a_label():
 
 def test_weights_are_there_for_everyone_and_before_anybody_left():
     people = oar.Population([[0.0], [1.0], [4.0]], ["no", "no", "yes"])
-    left = people.contributing(np.array([1.0, 0.0, 1.0]), shares=people.class_rows())
+    left = people.contributing(np.array([1.0, 0.0, 1.0]), people.class_rows())
     assert people.first_row_weights.tolist() == left.first_row_weights.tolist() == [1.0, 1.0, 1.0]
     assert left.row_weights.tolist() == [1.0, 0.0, 1.0]
     assert people.features[people.present].tolist() == [[0.0], [1.0], [4.0]]

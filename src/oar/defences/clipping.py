@@ -80,9 +80,8 @@ class ClippedInfluence(Defence):
 
 def reweighed(people: Population, model: Any, weights: Array) -> Population:
     """Return the same people with other weights."""
-    if getattr(model, "regresses", False):
-        return people.contributing(weights, values=people.value_rows())
-    return people.contributing(weights, shares=people.class_rows())
+    regresses = getattr(model, "regresses", False)
+    return people.contributing(weights, people.target_rows(regresses), regresses)
 
 
 class _CentroidPulls:

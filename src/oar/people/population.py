@@ -297,27 +297,22 @@ class Population(PopulationInParts):
         return other
 
     def contributing(
-        self,
-        weights: NDArray[np.float64] | None,
-        *,
-        shares: NDArray[np.float64] | None = None,
-        values: NDArray[np.float64] | None = None,
+        self, weights: NDArray[np.float64] | None, rows: NDArray[np.float64], regresses: bool = False
     ) -> Population:
         """Return the same people with other weights and labels; classes, names and index stay.
 
-        Labels are class shares (n, k), in the order of the classes, or values (n, m) to be regressed. Where labels
+        Labels are class shares (n, k), in the order of the classes; where a model `regresses`, values (n, m). If they
         were single ones and still can be, they stay single; otherwise they become rows of numbers.
         """
         other = copy.copy(self)
         other.weights = None if weights is None else read_only(weights)
         other._first_weights, other._classes_have_weight = self.first_row_weights, False
-        if shares is not None and not self.has_label_rows and np.isin(shares, (0.0, 1.0)).all():
-            other._codes = shares.argmax(axis=1).astype(np.int32)
+        if regresses and not self.has_label_rows:
+            other._labels, other._codes = rows[:, 0], None
+        elif not regresses and not self.has_label_rows and np.isin(rows, (0.0, 1.0)).all():
+            other._codes = rows.argmax(axis=1).astype(np.int32)
             other._labels = self.relabelled(other._codes)
-        elif values is not None and not self.has_label_rows:
-            other._labels, other._codes = values[:, 0], None
         else:
-            rows: Any = shares if values is None else values
             other._labels, other._codes, other.has_label_rows, other._order = rows, None, True, slice(None)
         return other
 

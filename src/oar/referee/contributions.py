@@ -318,8 +318,7 @@ class Contributions:
             return
         if not away.any():
             weights = people.weights  # type: ignore[assignment]  # as they were, None included
-        kind = "values" if self.problem.regresses else "shares"
-        self.after = people.contributing(weights, **{kind: after})
+        self.after = people.contributing(weights, after, self.problem.regresses)
 
     def _rows(self, labels: Any, before: Array) -> Array | None:
         """Return labels as shares or values (n, k); None, and a violation, where they are none."""

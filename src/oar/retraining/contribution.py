@@ -69,18 +69,14 @@ class Contribution:
 
     def beyond(self, before: Contribution) -> Self:
         """Return the same, with None for whatever is the very array of `before`."""
-        same = {
-            part: None
-            for part, own, old in zip(PARTS, self.parts, before.parts, strict=True)
-            if own is old and own is not None
-        }
+        same = {part: None for part, own, old in zip(PARTS, self.parts, before.parts, strict=True) if own is old}
         return replace(self, **same) if same else self
 
     def acts(self, before: Contribution) -> Mask:
         """Return who (n,) hands in something else than `before`, of which targets and weights are arrays."""
         acts = np.zeros(len(before.parts[2]), dtype=bool)
-        for own, old in zip(self.parts, before.parts, strict=True):
-            if own is not None and own is not old:
+        for own, old in zip(self.over(before), before.parts, strict=True):
+            if own is not old:
                 differs = own != (0.0 if old is None else old)
                 acts |= differs.any(axis=1) if differs.ndim > 1 else differs
         return acts
@@ -98,6 +94,5 @@ class Contribution:
         """Return the people with the targets and weights that they hand in; features are for whoever trains to move."""
         if self.only_moves:
             return people
-        rows = people.target_rows(regresses) if self.targets is None else self.targets
-        weights = people.weights if self.weights is None else self.weights
-        return people.contributing(weights, **{"values" if regresses else "shares": rows})
+        _, rows, weights = self.over(Contribution(None, people.target_rows(regresses), people.weights))
+        return people.contributing(weights, rows, regresses)

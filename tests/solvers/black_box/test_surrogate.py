@@ -87,7 +87,7 @@ def test_people_are_themselves_with_other_labels_but_not_in_another_order():
     again = oar.Population(people.features, people.labels[::-1])
     assert themselves(people, people, alike=True)
     assert themselves(people, again)
-    assert not themselves(people, again.contributing(np.ones(60), shares=again.class_rows()), alike=True)
+    assert not themselves(people, again.contributing(np.ones(60), again.class_rows()), alike=True)
     assert not themselves(people, oar.Population(np.asarray(people.features)[::-1], people.labels))
     assert not themselves(people, oar.Population(features, people.labels))
 

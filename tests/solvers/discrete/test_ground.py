@@ -118,10 +118,10 @@ def test_a_training_with_other_contributions_is_a_fresh_one(name):
     weights[[2, 5]] = 0.0
     if problem.regresses:
         rows[4] += 1.0
-        changed = problem.people.contributing(weights, values=rows)
+        changed = problem.people.contributing(weights, rows, regresses=True)
     else:
         rows[4] = np.roll(rows[4], 1)
-        changed = problem.people.contributing(weights, shares=rows)
+        changed = problem.people.contributing(weights, rows)
     ours = OwnTraining(problem, 1e-9, EMPTY).aimed(Contribution(None, rows, weights))
     fresh = model.training(changed)
     fit = fresh.fit(fresh.moved(None), fresh.start(), 1e-10)

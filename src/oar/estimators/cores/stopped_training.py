@@ -230,13 +230,9 @@ class TrainedTraining(AutodiffTraining):
         other: Any = super().contributing(targets, weights)
         given = self._people.first_row_weights
         left = np.where(weights > 0, given, 0.0)
-        if self.core.regresses:
-            people = self._people.contributing(left, values=targets)
-        else:
-            single = targets.shape[1] == 1
-            shares = np.column_stack([1 - targets, targets]) if single else targets
-            people = self._people.contributing(left, shares=shares)
-        other._take(people)
+        single = not self.core.regresses and targets.shape[1] == 1
+        rows = np.column_stack([1 - targets, targets]) if single else targets
+        other._take(self._people.contributing(left, rows, self.core.regresses))
         return other
 
     def placed(self, rows: Array) -> Any:
