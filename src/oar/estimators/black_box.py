@@ -177,12 +177,11 @@ class BlackBox(Capabilities):
         """Check what can be checked without calling anything."""
         self.estimator: Any = estimator
         self._function = not callable(getattr(estimator, "fit", None))
-        if isinstance(estimator, type) or (self._function and not callable(estimator)):
-            got = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
-            raise DataError(
-                f"estimator: must be an object with fit, or a function that trains, got {got}"
-                f"{'; make one, with (…)' if isinstance(estimator, type) else ''}."
-            )
+        wanted = "estimator: must be an object with fit, or a function that trains, got"
+        if isinstance(estimator, type):
+            raise DataError(f"{wanted} the class {estimator.__name__}; make one, with (…).")
+        if self._function and not callable(estimator):
+            raise DataError(f"{wanted} {type(estimator).__name__}.")
         if not self._function and not any(callable(getattr(estimator, way, None)) for way in WAYS):
             raise DataError(
                 f"estimator: must have predict_proba or predict beside fit, got a {type(estimator).__name__} with "
@@ -389,19 +388,19 @@ class Box:
 
     def __init__(self, black_box: BlackBox, fitted: Any, handing: RowConversion) -> None:
         self.black_box, self.fitted, self._handing = black_box, fitted, handing
-        way = next((way for way in WAYS if callable(getattr(fitted, way, None))), None)
-        if way is None and not callable(fitted):
+        ways = [way for way in (*WAYS, "__call__") if callable(getattr(fitted, way, None))]
+        if not ways:
             raise EstimatorError(
                 f"estimator: training {black_box.name} must give something with predict_proba or predict, or a "
                 f"function, got {type(fitted).__name__}."
             )
-        self._way = "predict" if black_box.regresses and way is not None else way
+        self._way = "predict" if black_box.regresses and ways[0] in WAYS else ways[0]
 
     def says(self, features: Array) -> BoxOutputs:
         """Ask about people (m, d): for probabilities where it has them, else for labels; or for values."""
         return self._read(self._asked(self._way, features))
 
-    def _asked(self, way: str | None, features: Array) -> NDArray[Any]:
+    def _asked(self, way: str, features: Array) -> NDArray[Any]:
         box, rows = self.black_box, self._handing.rows(features)
         before = copy.deepcopy(rows) if box.calls.predictions < LOOKED_AT else rows
         box.calls.predictions += 1
@@ -409,7 +408,7 @@ class Box:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                told = np.asarray(self.fitted(rows) if way is None else getattr(self.fitted, way)(rows))
+                told = np.asarray(getattr(self.fitted, way)(rows))
         except Exception as reason:
             raise EstimatorError(
                 f"estimator: asking {box.name} failed, with {type(reason).__name__}: {reason}"

@@ -65,13 +65,14 @@ class RowConversion:
 
     def told(self, people: Population) -> tuple[Any, NDArray[Any], Array | None]:
         """Return who is there (a mask or slice), and their labels and weights as the estimator is given them."""
-        weights = people.weights
-        present = slice(None) if weights is None or (weights > 0).all() else weights > 0
-        left = None if weights is None else np.array(weights[present], dtype=np.float64)
+        weights, labels = people.weights, self._labels(people)
+        if weights is None:
+            return slice(None), labels, None
+        present: Any = slice(None) if (weights > 0).all() else weights > 0
+        left = np.array(weights[present], dtype=np.float64)
         # Who had no weights before somebody left has none afterwards: an estimator need not know what weights are.
-        if left is not None and people.first_weights is not weights and (left == 1.0).all():
-            left = None
-        return present, self._labels(people)[present], left
+        none = people.first_weights is not weights and (left == 1.0).all()
+        return present, labels[present], None if none else left
 
     def _labels(self, people: Population) -> NDArray[Any]:
         if self.regresses:

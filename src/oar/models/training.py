@@ -170,11 +170,11 @@ class CostUnits:
         columns: (r,) the features that may move.
         costs: (r,) what a unit of each costs.
         query: (d,) the query, for the features that do not move.
-        made: (n, r) moves made already, in cost.
+        made: (n, r) moves made already, in cost; 0 for none.
     """
 
     def __init__(
-        self, training: ByColumns, columns: Columns, costs: Array, query: Array, made: Array | None = None
+        self, training: ByColumns, columns: Columns, costs: Array, query: Array, made: Array | float = 0.0
     ) -> None:
         self._training, self._columns, self._costs, self._query, self._made = training, columns, costs, query, made
         self.dimensions = columns.size
@@ -194,13 +194,13 @@ class CostUnits:
 
     def _all_moves(self, moves: Array | None) -> Array | None:
         """Return these moves and those made before, in the features' own units; None where there are neither."""
-        there = [some for some in (moves, self._made) if some is not None]
-        return sum(there[1:], there[0]) / self._costs if there else None
+        if moves is None and not np.any(self._made):
+            return None
+        return (self._made if moves is None else moves + self._made) / self._costs
 
     def from_there(self, made: Array) -> CostUnits:
         """Return the same training, with everybody's moves counted from these (n, r), in cost."""
-        made = made if self._made is None else self._made + made
-        return CostUnits(self._training, self._columns, self._costs, self._query, made)
+        return CostUnits(self._training, self._columns, self._costs, self._query, self._made + made)
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
         """Return ∇_u s_i for everyone."""
@@ -213,9 +213,7 @@ class CostUnits:
 
     def goal_after(self, parameters: Array, moves: Array | None) -> Any:
         """Return the loss, ∇_θ L and ∂L/∂u (n, r) where queries are members who move with their data; else None."""
-        ask = getattr(self._training, "goal_after", None)
-        if ask is None:
-            return None
+        ask = getattr(self._training, "goal_after", lambda *_: None)
         found = ask(parameters, self._all_moves(moves), self._columns)
         return None if found is None else (*found[:2], found[2] / self._costs)
 

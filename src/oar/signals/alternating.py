@@ -49,9 +49,8 @@ class Alternating(Signal):
         """Go on from the last round's θ; the first round starts from the refit."""
         fit = outcome.fit
         step, own = self.own(memory) or (None, fit.parameters)
-        if self.step is not None:
-            step = self.step
-        elif step is None:
+        step = self.step or step
+        if step is None:
             step = 1.0 / max(sharpness(training, own, fit.features)[0], np.finfo(float).tiny)
         descent = Descent(self.inner_steps, step, momentum=0.0, every=1)
         path = unroll(training, fit.features, own, descent, outcome.query, outcome.target)

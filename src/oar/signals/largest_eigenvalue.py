@@ -24,10 +24,12 @@ def sharpness(
         earlier: the direction that an earlier call returned.
     """
     # A random start is orthogonal to the leading direction with probability zero; the seed keeps runs alike.
-    direction = np.random.default_rng(0).standard_normal(parameters.size) if earlier is None else earlier
-    direction = direction / np.linalg.norm(direction)
+    rounds = WARM
+    if earlier is None:
+        earlier, rounds = np.random.default_rng(0).standard_normal(parameters.size), COLD
+    direction = earlier / np.linalg.norm(earlier)
     size = 0.0
-    for _ in range(COLD if earlier is None else WARM):
+    for _ in range(rounds):
         image = training.product(parameters, features, direction)
         size = float(np.linalg.norm(image))
         if size == 0.0:

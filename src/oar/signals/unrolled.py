@@ -70,7 +70,7 @@ class Unrolled(Signal):
     def differentiate(self, training: Training, outcome: Outcome, memory: Memory | None) -> Step:
         """Unroll from scratch on the moved features."""
         fit, start = outcome.fit, training.start()
-        step = self.own(memory) if self.step is None else self.step
+        step = self.step or self.own(memory)
         if step is None:
             largest = [sharpness(training, parameters, fit.features)[0] for parameters in (start, fit.parameters)]
             step = 1.0 / max(*largest, np.finfo(float).tiny)

@@ -424,13 +424,11 @@ def compare(part: Part, start: int, spec: Spec, walk: SignalPath, signal: Stride
     found = PathSums()
     for block in blocks_of(part, start, spec):
         moves, ahead = block.moves(walk), block.ahead(walk, signal)
-        before = None if last is None else block.moves(last)
+        before = moves if last is None else block.moves(last)
         for some in _in_cache(block.size):
             here, uphill, weights, radii = moves[some], ahead[some], block.weights[some], block.radii[some]
-            squared = along = 0.0
-            if before is not None:
-                change = here - before[some]
-                squared, along = _inner(weights, change, change), -_inner(weights, change, uphill)
+            change = here - before[some]
+            squared, along = _inner(weights, change, change), -_inner(weights, change, uphill)
             each = radii * spec.norm.dual.length(uphill) - np.einsum("nd,nd->n", uphill, here)
             steepest = float((np.abs(uphill).max(axis=1) * (radii > 0)).max())
             found = found + PathSums(squared, along, float(weights @ np.maximum(each, 0.0)), steepest)

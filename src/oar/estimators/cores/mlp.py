@@ -47,10 +47,12 @@ class MLPObjective(TrainedModel):
         import jax
         import jax.numpy as jnp
 
-        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "logistic": jax.nn.sigmoid}.get(self.activation)
+        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "logistic": jax.nn.sigmoid}.get(
+            self.activation, lambda values: values
+        )
         for layer in parameters[:-1]:
             features = features @ layer["weights"] + layer["biases"]
-            features = features if activate is None else activate(features)
+            features = activate(features)
         return features @ parameters[-1]["weights"] + parameters[-1]["biases"]
 
     def loss(self, raw: Any, target: Any) -> Any:

@@ -324,13 +324,13 @@ def _pca(pca: Any, incoming: NodeInput) -> BoundTransformer:
 
 def _check_pca(pca: Any, shape: tuple[int, ...]) -> None:
     """Refuse what scikit-learn cannot fit, and what it would approximate without being asked to."""
-    wanted, most = pca.n_components, min(shape)
-    if wanted is not None and wanted >= 1 and wanted > most:
+    wanted, most = pca.n_components or 0, min(shape)
+    if wanted > most:
         raise DataError(
             f"model: PCA keeps {wanted} components, and of {shape[0]} people × {shape[1]} columns there are {most}."
         )
     large = max(shape) > 500 and not (shape[1] <= 1_000 and shape[0] >= 10 * shape[1])
-    if pca.svd_solver == "auto" and large and wanted is not None and 1 <= wanted < 0.8 * most:
+    if pca.svd_solver == "auto" and large and 1 <= wanted < 0.8 * most:
         raise refused(
             "PCA(svd_solver='auto')", "approximates tables of this shape ('full' and 'covariance_eigh' are exact)"
         )

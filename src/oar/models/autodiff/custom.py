@@ -189,7 +189,7 @@ def from_equinox(
             f"module: must hold at least one float array, got a {type(module).__name__} with none among "
             f"{len(leaves)} leaves; is it a pytree?"
         )
-    call = apply if apply is not None else lambda whole, x: whole(x)
+    call = apply or (lambda whole, x: whole(x))
 
     def combined(parameters: Any) -> Any:
         """The module with the learned leaves put back."""

@@ -141,7 +141,7 @@ class EnsembleTraining:
         self.parameter_count = sum(part.parameter_count for part in parts)
         self._ends = np.cumsum([part.parameter_count for part in parts])[:-1]
         widths = [part.targets.shape[1] for part in parts]
-        self._columns = None if model.regresses else np.cumsum(widths)[:-1]
+        self._columns = np.cumsum(widths)[:-1]
 
     def _drawn(self, part: Any, counts: Array, targets: Array) -> Any:
         """Return a training of those who were drawn, with these targets."""
@@ -167,14 +167,14 @@ class EnsembleTraining:
     @property
     def targets(self) -> Array:
         """Everyone's targets (n, o), of all models side by side."""
-        return self.parts[0].targets if self._columns is None else np.hstack([part.targets for part in self.parts])
+        return self.parts[0].targets if self.model.regresses else np.hstack([part.targets for part in self.parts])
 
     def split(self, vector: Array) -> list[Array]:
         """Return parameters, or a direction among them, of each model."""
         return np.split(vector, self._ends)
 
     def _targets_of(self, targets: Array) -> list[Array]:
-        if self._columns is None:
+        if self.model.regresses:
             return [targets] * len(self.parts)
         return [np.ascontiguousarray(part) for part in np.split(targets, self._columns, axis=-1)]
 

@@ -84,9 +84,9 @@ class Hypernetwork(Signal):
         """Test the map on this refit, learn it anew where it fails, and differentiate it."""
         groups, fit = self._groups(training), outcome.fit
         summary = groups.means(outcome.moves, training.dimensions).ravel()
-        samples: Samples | None = self.own(memory)
+        samples: Any = self.own(memory)
         surprise = np.inf if samples is None else self._surprise(samples, summary, fit.parameters)
-        if samples is None or surprise > RENEW:
+        if surprise > RENEW:
             samples = self._sample(training, groups, outcome, summary)
         else:
             samples = Samples(
