@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from oar.actions import Allowance, Perturb, Relabel, Withhold
 from oar.actions.choice import Levers, as_action, part_of
 from oar.actions.limits.limit import Limits
-from oar.actions.limits.plausible import NOBODY, Neighbourhood
+from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbourhood
 from oar.actions.own_action import Action, with_changes
 from oar.actions.participation import Best
 from oar.actions.perturb import check_budget
+from oar.actions.relabel import NO_LABELS
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
+from oar.actions.withhold import NO_LEAVERS
 from oar.checks import choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
@@ -138,7 +140,7 @@ class Problem:
         if self.keep is not None and not isinstance(self.keep, Keep):
             raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
         _ = self.wishes, self.allowance, self.levers, self.best, self.limits, self.kept
-        self.model.check_question(self.asked.among is not None, self.levers is not None)
+        self.model.check_question(bool(self.asked.among.size), bool(self.levers))
         if not self.several:
             for name, usual in (("several", "mean"), ("share", None)):
                 if getattr(self.query, name) != usual:
@@ -158,6 +160,10 @@ class Problem:
     def wishes(self) -> tuple[Wish, ...]:
         """The goal of each of them."""
         return read_wishes(self.people, self.model, self.query, self.asked)
+
+    def wishes_by(self, code: int | None) -> tuple[Wish, ...]:
+        """Return everyone's goal; if any of several classes will do, that of the class that is to be predicted."""
+        return self.wishes if code is None else tuple(wish.by(code) for wish in self.wishes)  # type: ignore[union-attr]
 
     @cached_property
     def wanted_codes(self) -> list[int]:
@@ -281,8 +287,7 @@ class Problem:
         if self.plain and anchors is None:
             return training
         points = self.asked.points if self.several else None
-        wishes = self.wishes if by is None else tuple(wish.by(by) for wish in self.wishes)  # type: ignore[union-attr]
-        return Aimed(training, wishes, points, self.asked.members, together or mean, anchors)
+        return Aimed(training, self.wishes_by(by), points, self.asked.members, together or mean, anchors)
 
     @cached_property
     def allowance(self) -> Allowance:
@@ -291,13 +296,13 @@ class Problem:
         People of zero weight do not move, because that would have no effect; nor do members who are queries and stay.
         """
         allowance = (self.own_action or part_of(self.action, Perturb) or Perturb(0.0)).allowance(self.people)
-        weights = self.people.weights
-        useful = np.ones(self.people.size, dtype=bool) if weights is None else weights > 0
-        if self.asked.members is None and self.asked.among is not None:
+        useful = np.zeros(self.people.size, dtype=bool)
+        useful[self.people.present] = True
+        if self.asked.members is None:
             useful[self.asked.among] = False
         if useful.all():
             return allowance
-        return dataclasses.replace(allowance, mask=useful if allowance.mask is None else allowance.mask & useful)
+        return dataclasses.replace(allowance, mask=allowance.acting(self.people.size) & useful)
 
     @cached_property
     def persons(self) -> NDArray[np.intp]:
@@ -317,47 +322,44 @@ class Problem:
     @property
     def everyone_acts(self) -> bool:
         """Whether everybody takes part, except query subjects who stay."""
-        mask = self.allowance.mask
-        if mask is None:
-            return True
-        others = mask.copy()
-        if self.asked.among is not None:
-            others[self.asked.among] = True
+        others = self.allowance.acting(self.people.size).copy()
+        others[self.asked.among] = True
         return bool(others.all())
 
     @cached_property
-    def levers(self) -> Levers | None:
-        """What members may do besides moving; None where moving is all."""
+    def levers(self) -> Levers:
+        """What members may do besides moving; false where moving is all."""
         relabel, withhold = part_of(self.action, Relabel), part_of(self.action, Withhold)
-        if relabel is None and withhold is None:
-            return None
+        if not (relabel or withhold):
+            return Levers()
         if self.best is not None:
             raise OptionError(
                 f"participants: oar.Best chooses who moves where moving is all, got {self.action!r}; give a mask, or "
                 "leave the other actions out."
             )
-        if relabel is not None and self.regresses and self.model.only_asked:
+        if relabel and self.regresses and self.model.only_asked:
             raise OptionError(
                 f"Relabel: {self.model.name} predicts values, and values of a black box's people are not changed, got "
                 f"{relabel!r}; use Perturb or Withhold, or a model of oar.models with Relabel(soft=...)."
             )
-        if relabel is not None and relabel.soft is not None and self.model.plain_means:
+        soft = relabel and relabel.soft is not None
+        if soft and self.model.plain_means:
             raise OptionError(
                 "soft: nearest centroid knows hard labels alone; use Relabel(most=...), or "
                 "oar.models.PrototypeNetwork(), which is the same model and takes soft labels."
             )
-        if relabel is not None and relabel.soft is not None and isinstance(self.model, Twin) and not self.regresses:
+        if soft and isinstance(self.model, Twin) and not self.regresses:
             raise OptionError(
                 f"soft: {self.model.name} is trained on one label a person; use Relabel(most=...), or a model of "
                 "oar.models, which takes soft labels."
             )
-        labels = None if relabel is None else relabel.limits(self.people, self.regresses, self.model.name)
-        leaving = None if withhold is None else withhold.limits(self.people)
-        if self.asked.members is None and self.asked.among is not None:  # who asks as it is takes no part
+        labels = relabel.limits(self.people, self.regresses, self.model.name) if relabel else NO_LABELS
+        leaving = withhold.limits(self.people) if withhold else NO_LEAVERS
+        if self.asked.members is None:  # who asks as it is takes no part
             others = np.ones(self.people.size, dtype=bool)
             others[self.asked.among] = False
-            labels = labels and dataclasses.replace(labels, mask=labels.mask & others)
-            leaving = leaving and dataclasses.replace(leaving, mask=leaving.mask & others)
+            labels = dataclasses.replace(labels, mask=labels.mask & others)
+            leaving = dataclasses.replace(leaving, mask=leaving.mask & others)
         return Levers(labels, leaving)
 
     @cached_property
@@ -382,7 +384,7 @@ class Problem:
     @property
     def just_moves(self) -> bool:
         """Whether moving is all that members do, it is settled who they are, and nobody else must be left alone."""
-        return self.levers is None and self.best is None and self.keep is None
+        return not self.levers and self.best is None and self.keep is None
 
     @property
     def within_balls(self) -> bool:
@@ -391,7 +393,7 @@ class Problem:
 
     def only_moves(self, what: str) -> None:
         """Raise unless moving is all that members may do; `what` supports nothing else."""
-        if self.levers is not None:
+        if self.levers:
             raise OptionError(
                 f"action: must be an oar.Perturb(…) alone for {what}, got {self.action!r}; "
                 "oar.collective plans other labels and strikes."
@@ -466,7 +468,7 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        if self.asked.among is None:
+        if not self.asked.among.size:
             for point in self.asked.points:
                 checked.check_query(self.people.encoding, point)
         if checked.plausible is not None:
@@ -479,36 +481,30 @@ class Problem:
         It is of those coordinates alone that somebody may move.
         """
         people = self.people
-        assert people.encoding is not None
-        assert self.limits is not None
         radii = np.append(self.allowance.everyones(people.size), self.query_budget if query else 0.0)
         # Costs are settled before anybody leaves.
-        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
+        weights = people.first_row_weights
         found = measure(
-            self.limits,
-            people.encoding,
+            self.limits or Limits(),
+            people.table,
             np.vstack([people.features, self.first_query]),
             np.append(weights / weights.sum(), 0.0),
             radii,
             self.allowance.norm,
             people.index,
             # The query, last, has no gaps.
-            None if people.imputed is None else np.vstack([people.imputed, np.zeros_like(people.imputed[:1])]),
+            False if people.imputed is None else np.vstack([people.imputed, np.zeros_like(people.imputed[:1])]),
         ).reduced()
-        if self.neighbourhood is None:
-            return found
         return dataclasses.replace(found, where=self.neighbourhood, who=np.append(np.arange(people.size), NOBODY))
 
     @cached_property
-    def neighbourhood(self) -> Neighbourhood | None:
+    def neighbourhood(self) -> Neighbourhood | Everywhere:
         """The neighbourhood structure of the people, where moves must be plausible."""
-        people, limits = self.people, self.limits
-        if limits is None or limits.plausible is None:
-            return None
-        assert people.encoding is not None
-        features = np.asarray(people.features, dtype=np.float64)
-        weights = np.ones(people.size) if people.first_weights is None else people.first_weights
-        scales = distance_scales(limits, people.encoding, spreads_of(features, weights / weights.sum()))
+        people, limits = self.people, self.limits or Limits()
+        if limits.plausible is None:
+            return EVERYWHERE
+        features, weights = np.asarray(people.features, dtype=np.float64), people.first_row_weights
+        scales = distance_scales(limits, people.table, spreads_of(features, weights / weights.sum()))
         return Neighbourhood(limits.plausible, features, scales)
 
     def with_action(self, **changes: Any) -> Problem:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from oar.actions.own_action import Action
 from oar.actions.perturb import Perturb
-from oar.actions.relabel import Relabel, RelabelLimits
-from oar.actions.withhold import Withhold, WithholdLimits
+from oar.actions.relabel import NO_LABELS, Relabel, RelabelLimits
+from oar.actions.withhold import NO_LEAVERS, Withhold, WithholdLimits
 from oar.checks import is_text
 from oar.errors import DataError
 
@@ -18,10 +18,14 @@ Kind = TypeVar("Kind", Perturb, Relabel, Withhold)
 
 @dataclass(frozen=True, eq=False)
 class Levers:
-    """Levers besides moving; None for those that are not allowed."""
+    """Levers besides moving; those that are not given let nobody do anything, and without any this is false."""
 
-    relabel: RelabelLimits | None
-    withhold: WithholdLimits | None
+    relabel: RelabelLimits = NO_LABELS
+    withhold: WithholdLimits = NO_LEAVERS
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.relabel) or bool(self.withhold)
 
 
 def as_action(action: Any) -> Any:

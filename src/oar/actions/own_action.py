@@ -164,7 +164,7 @@ def can_be_scaled(action: Action) -> bool:
 def _share(budget: Array, allowance: Allowance) -> float:
     """Return the common share of everybody's reach that budgets are; raise where they are not one share."""
     before = np.broadcast_to(allowance.budget, np.broadcast_shapes(budget.shape, np.shape(allowance.budget)))
-    some = before > 0 if allowance.mask is None or before.ndim == 0 else (before > 0) & allowance.mask
+    some = before > 0 if before.ndim == 0 else (before > 0) & allowance.acting(before.size)
     if not some.any():
         return 1.0
     shares = np.broadcast_to(budget, before.shape)[some] / before[some]

@@ -86,12 +86,21 @@ class RelabelLimits:
         most: how many of them may be flipped; 0 for soft labels.
         soft: how far each soft label or target may move; None for flips.
         allowed: (k,), the classes that may be given.
+        given: whether anybody asked for it; where nobody did, nobody's label may change.
     """
 
     mask: NDArray[np.bool_]
     most: int
     soft: float | None
     allowed: NDArray[np.bool_]
+    given: bool = True
+
+    def __bool__(self) -> bool:
+        """Whether it is given."""
+        return self.given
+
+
+NO_LABELS = RelabelLimits(np.zeros(1, dtype=bool), 0, None, np.zeros(1, dtype=bool), given=False)
 
 
 def _check_soft(soft: Any) -> float:

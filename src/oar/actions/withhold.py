@@ -48,7 +48,15 @@ class Withhold(SomeOf):
 
 @dataclass(frozen=True, eq=False)
 class WithholdLimits:
-    """A resolved strike: who may leave (n,), and how many of them."""
+    """A resolved strike: who may leave (n,), and how many of them; nobody where it is not given."""
 
     mask: NDArray[np.bool_]
     most: int
+    given: bool = True
+
+    def __bool__(self) -> bool:
+        """Whether it is given."""
+        return self.given
+
+
+NO_LEAVERS = WithholdLimits(np.zeros(1, dtype=bool), 0, given=False)

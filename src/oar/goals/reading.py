@@ -17,6 +17,7 @@ from oar.people.tables.arrays import is_frame, is_series
 
 Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists
+NOBODY = np.zeros(0, dtype=np.intp)
 
 
 class QueryPoints(NamedTuple):
@@ -26,13 +27,13 @@ class QueryPoints(NamedTuple):
         points: (q, d) where they stand.
         members: (q,) who of the people they are, where they move with their own data; None where they do not.
         single: whether it is one person, who does not move as a member.
-        among: (q,) who of the people they are, moving or not; None where that is not known.
+        among: (q,) who of the people they are, moving or not; nobody where that is not known.
     """
 
     points: Array
     members: NDArray[np.intp] | None
     single: bool
-    among: NDArray[np.intp] | None = None
+    among: NDArray[np.intp] = NOBODY
 
 
 def read_points(people: Population, features: Any) -> QueryPoints:

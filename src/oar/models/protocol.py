@@ -38,6 +38,8 @@ class Capabilities:
             `NearestCentroid` does: what is solved exactly, streamed and proved for means then is for this model.
         margins: whether outputs are margins, whose softmax is no probability.
         scales_itself: whether it brings features to one scale, or does not care for scales.
+        keeps_absent: whether a class that nobody has keeps its parameters when rounds of data update them.
+        quick: whether a refit of few people takes a millisecond, as a linear model's with packed rows.
         fixed: whether nothing is trained, and people act on predictions by the statistics of their batch alone.
         only_asked: whether it can only be trained and asked, as a black box, and never differentiated.
         closed_form: a function (features, targets, weights) → parameters, where the minimum is known; None elsewhere.
@@ -56,6 +58,8 @@ class Capabilities:
     plain_means: bool = False
     margins: bool = False
     scales_itself: bool = False
+    keeps_absent: bool = False
+    quick: bool = False
     fixed: bool = False
     only_asked: bool = False
     closed_form: Any = None

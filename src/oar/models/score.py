@@ -25,6 +25,10 @@ class AutodiffScore:
         need_jax_functions(model, "a member's score")
         self._model, self._parameters, self._signal = model, parameters, signal
 
+    def entries(self) -> list[AutodiffScore]:
+        """Return no scores of single entries: there may be many, each of which takes another pass."""
+        return []
+
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
         """Return s and ∇_x s; rows are padded to a power of two, so that few shapes are compiled."""
         import jax

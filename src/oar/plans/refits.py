@@ -50,7 +50,7 @@ class Refits:
 
     def verdict(self, contribution: Contribution, query_moves: bool = True) -> RefitResult:
         """Refit and judge the query, which makes its own move or not."""
-        return self.retraining.verdict(contribution, self.query_move if query_moves else None)
+        return self.retraining.verdict(contribution, self.query_move if query_moves else 0.0)
 
 
 def effects(plan: Plan) -> Effects | None:

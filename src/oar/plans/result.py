@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.choice import Levers
 from oar.errors import Status
 from oar.estimators.black_box import BlackBox, Calls, Rate
 from oar.people.wording import counted, lined_up
@@ -432,7 +431,7 @@ class Result(AuditedProposal):
 
     def __repr__(self) -> str:
         """Show the outcome in one line."""
-        levers, audit = self.problem.levers or Levers(None, None), self.audit
+        levers, audit = self.problem.levers, self.audit
         changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel else ""
         changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold else ""
         return (

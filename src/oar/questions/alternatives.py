@@ -304,8 +304,7 @@ def ideas(problem: Problem, best: Result, seed: int) -> Iterator[Idea]:
 
 def _by(problem: Problem, members: Mask, how: str) -> Idea:
     """Return the problem with participation restricted to these members."""
-    mask = problem.allowance.mask
-    chosen = members if mask is None else members & mask
+    chosen = members & problem.allowance.acting(members.size)
     return Idea(how, lambda: problem.with_action(participants=chosen, seed=None))
 
 

@@ -233,7 +233,7 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
         after[moved] = new.predict((refits.features + refits.moves)[moved])
     given = refits.before.parts[1:]
     besides = problem.last_rows.copy()  # over rounds everybody counts once, as they last were
-    if problem.asked.among is not None:
+    if problem.asked.among.size:
         besides &= ~np.isin(problem.persons, problem.persons[problem.asked.among])
     active = np.isin(problem.persons, problem.persons[refits.actors])
     acts, stays = active & besides, ~active & besides

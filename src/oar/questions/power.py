@@ -224,8 +224,8 @@ class RefitCells(Cells):
     def __init__(self, result: Result, movers: NDArray[np.intp], seed: int) -> None:
         super().__init__(result, movers, seed)
         query_move = result.plan.query_move
-        self._query_move = query_move if query_move.any() else None
-        self._answering = OneResponse.of(result.problem, query=self._query_move is not None)
+        self._query_move = query_move
+        self._answering = OneResponse.of(result.problem, query=bool(query_move.any()))
         self._planned = self._answering.in_cost(moves_of(result))
         self._units = unit_budgets(result.problem)
         self._own = own_scale(result.problem)

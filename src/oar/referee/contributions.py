@@ -274,7 +274,7 @@ class Contributions:
     def points(self, after: Array | None) -> Array:
         """Return where those who ask are (q, d) after the plan, of whom members move with their features (n, d)."""
         own, asked = self._moves.check_query(self.plan.query_move), self.problem.asked
-        if asked.among is not None and own.any():
+        if asked.among.size and own.any():
             self._broken.append("the query moves, and members who ask move with their data alone")
         if asked.members is None:
             return asked.points + own
@@ -339,8 +339,8 @@ class Contributions:
         return rows
 
     def _check_labels(self, before: Array, after: Array, changed: NDArray[np.bool_]) -> None:
-        limits = None if self.problem.levers is None else self.problem.levers.relabel
-        if limits is None:
+        limits = self.problem.levers.relabel
+        if not limits:
             self._tell(changed, "is relabelled, and nobody may be")
             return
         self._tell(changed & ~limits.mask, "is relabelled without taking part")
@@ -364,8 +364,8 @@ class Contributions:
             self._broken.append(f"{self.relabelled} labels are flipped, limit {limits.most}")
 
     def _check_leavers(self, away: NDArray[np.bool_]) -> None:
-        limits = None if self.problem.levers is None else self.problem.levers.withhold
-        if limits is None:
+        limits = self.problem.levers.withhold
+        if not limits:
             self._tell(away, "leaves, and nobody may")
             return
         self._tell(away & ~limits.mask, "leaves without taking part")

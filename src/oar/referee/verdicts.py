@@ -254,7 +254,7 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
 def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> SideEffects:
     """Return who stays and who acts, and who has or loses what is asked for; those who ask do not count."""
     problem, acts = plan.problem, _acts(plan)
-    others = ~np.isin(np.arange(len(acts)), () if problem.asked.among is None else problem.asked.among)
+    others = ~np.isin(np.arange(len(acts)), problem.asked.among)
     if problem.regresses:
         return SideEffects(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
     there = after.copy()

@@ -226,9 +226,9 @@ class NoTrainingsLeft(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Candidate(Contribution):
-    """A plan that is tried: what everyone hands in, and the query's own move (d,), None where it stays."""
+    """A plan that is tried: what everyone hands in, and the query's own move (d,), 0 where it stays."""
 
-    query_move: Array | None = None
+    query_move: Array | float = 0.0
 
 
 class Trials(BlackBoxTraining):
@@ -245,7 +245,7 @@ class Trials(BlackBoxTraining):
         """Begin to count."""
         super().__init__(problem)
         self.most, self.deadline = most, deadline
-        self._began: Calls = self.box.calls.copy() if began is None else began
+        self._began: Calls = began or self.box.calls.copy()
         self._unmoved: dict[int, Box] = {}
 
     @property

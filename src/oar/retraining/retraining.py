@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, NumericsError
-from oar.goals import ClassWish, Wish
+from oar.goals import Wish
 from oar.models.centroid.nearest_centroid import Centroids, rival_ties
 from oar.models.training import Fit, Training
 from oar.problem import Problem
@@ -88,27 +88,27 @@ class Retraining(ABC):
             return bool(total > 0)
         return bool(total > 0 and (weights @ targets > least * total).all())
 
-    def points(self, contribution: Contribution, query_move: Array | None = None) -> Array:
+    def points(self, contribution: Contribution, query_move: Array | float = 0.0) -> Array:
         """Return where those who ask stand (q, d) after a contribution, which moves members who ask, too."""
         asked, moves = self.problem.asked, contribution.moves
-        points = asked.points if query_move is None else asked.points + query_move
+        points = asked.points + query_move
         return points if asked.members is None or moves is None else points + moves[asked.members]
 
-    def judged(self, refit: Refit, query_move: Array | None = None) -> tuple[Array, Mask]:
+    def judged(self, refit: Refit, query_move: Array | float = 0.0) -> tuple[Array, Mask]:
         """Return the loss of each who asks (q,), and whether it reaches its goal (q,)."""
         return refit.judged(self.points(refit.contribution, query_move))
 
-    def verdict(self, contribution: Contribution, query_move: Array | None = None) -> RefitResult:
+    def verdict(self, contribution: Contribution, query_move: Array | float = 0.0) -> RefitResult:
         """Retrain; return what is lowered, and whether enough reach their goals and no limit on others is broken."""
         refit = self.refit(contribution)
         return FAILED if refit is None else self.said(refit, query_move)
 
-    def said(self, refit: Refit, query_move: Array | None = None) -> RefitResult:
+    def said(self, refit: Refit, query_move: Array | float = 0.0) -> RefitResult:
         """Return the verdict of a refit."""
         loss, success = self.combined(refit, query_move)
         return RefitResult(loss, success and not self._broken(refit))
 
-    def combined(self, refit: Refit, query_move: Array | None = None) -> tuple[float, bool]:
+    def combined(self, refit: Refit, query_move: Array | float = 0.0) -> tuple[float, bool]:
         """Return what is lowered, and whether enough of those who ask reach their goals."""
         return self.problem.combined(*self.judged(refit, query_move))
 
@@ -300,9 +300,8 @@ def judged_by_training(
     return RefitResult(wish.judged(training, flat, point)[0], wish.reached(training.outputs(flat, point)))
 
 
-def judged_by_means(first: Centroids, means: Array, wish: Wish, query: Array) -> RefitResult:
+def judged_by_means(first: Centroids, means: Array, wish: Any, query: Array) -> RefitResult:
     """Return what class means (k, d) say about a query; ties are as wide as with the first ones."""
-    assert isinstance(wish, ClassWish)
     distances = np.linalg.norm(means - query, axis=1)
     ties = rival_ties(first, query, min(wish.codes, key=lambda code: distances[code]))
     if wish.probability is not None:

@@ -86,7 +86,7 @@ class RolloutTraining(Retraining):
         except (NumericsError, DataError):  # no minimum, as where classes are separated
             return None
 
-    def combined(self, refit: Any, query_move: Array | None = None) -> tuple[float, bool]:
+    def combined(self, refit: Any, query_move: Array | float = 0.0) -> tuple[float, bool]:
         """Return the mean of what is lowered over the rounds that count, and whether enough get there in each."""
         rounds = refit.by_round(self.points(refit.contribution, query_move))
         combined = [self.problem.combined(*one) for one in rounds]

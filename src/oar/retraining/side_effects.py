@@ -69,8 +69,7 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
 def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any], there: NDArray[Any]) -> SideEffects:
     """Return who counts, and what becomes of them."""
     counts = np.ones(len(acts), dtype=bool)
-    if problem.asked.among is not None:
-        counts[problem.asked.among] = False
+    counts[problem.asked.among] = False
     nobody = np.zeros(len(acts), dtype=bool)
     if problem.regresses:
         return SideEffects(counts & ~acts, counts & acts, nobody, nobody, nobody)

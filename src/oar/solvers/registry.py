@@ -137,7 +137,6 @@ def needs_of(problem: Problem) -> frozenset[str]:
     means = problem.model.plain_means
     parts = {
         "best": problem.best,
-        "levers": problem.levers,
         "side effects": problem.keep,
         "table": problem.limits,
         "own set": problem.own_action,
@@ -148,6 +147,7 @@ def needs_of(problem: Problem) -> frozenset[str]:
         "batch norm": problem.model.fixed,
         "retraining": not means,
         "goals": not problem.plain,
+        "levers": problem.levers,
     } | {name: part is not None for name, part in parts.items()}
     return frozenset(name for name, is_so in asked.items() if is_so)
 

@@ -141,12 +141,12 @@ class ProjectedGradient:
     @property
     def most_steps(self) -> int:
         """`max_steps`, where nothing is refitted in a loop."""
-        return 2_000 if self.max_steps is None else self.max_steps
+        return given_settings(self).get("max_steps", 2_000)
 
     @property
     def smallest_gap(self) -> float:
         """`tolerance`, where nothing is refitted in a loop."""
-        return 1e-8 if self.tolerance is None else self.tolerance
+        return given_settings(self).get("tolerance", 1e-8)
 
 
 @with_near_names
@@ -194,13 +194,12 @@ class OneShot:
 
 def check_settings(settings: Any, whole: tuple[str, ...]) -> None:
     """Refuse settings that cannot be: counts that are no whole numbers, a tolerance or time limit below 0."""
+    given = {"restarts": 0, "max_steps": 0, "tolerance": 0.0} | given_settings(settings)
     for name in (*whole, "restarts"):
-        value = getattr(settings, name)
-        if value is None and name in ("restarts", "max_steps"):
-            continue
+        value = given.get(name)
         if not is_whole(value) or value < 0:
             raise DataError(f"{name}: must be a whole number ≥ 0, got {value!r}.")
-    if settings.tolerance is not None and not (is_number(settings.tolerance) and 0 <= settings.tolerance < np.inf):
+    if not (is_number(given["tolerance"]) and 0 <= given["tolerance"] < np.inf):
         raise DataError(f"tolerance: must be a finite number ≥ 0, got {settings.tolerance!r}.")
     if not is_number(settings.time_limit) or not settings.time_limit >= 0:
         raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {settings.time_limit!r}.")

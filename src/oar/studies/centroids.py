@@ -141,7 +141,7 @@ class Classes:
         number = self._numbers[draw]
         weights, counts = self._weights[number].copy(), self._counts[number].copy()
         share, seed = draw
-        for place in () if problem.asked.among is None else np.unique(problem.asked.among):
+        for place in np.unique(problem.asked.among):
             heavy = 1.0 if self.people.weights is None else float(self.people.weights[place])
             drawn = share >= 1.0 or self._ranks.of(seed)[place] < members_in_share(self.people.size, share)
             if drawn and heavy > 0:

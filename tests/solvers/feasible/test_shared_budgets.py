@@ -21,7 +21,7 @@ def drawn(seed, norm, size=9, dimensions=3, people=4, capped=False):
     budgets = rng.uniform(0.1, 1.5, people)
     acts = rng.random(size) > 0.2
     radii = budgets[persons] * acts
-    limits = SharedBudgets(norm, radii, persons)
+    limits = SharedBudgets(norm, radii, persons, radii)
     if capped:
         limits = SharedBudgets(norm, rng.uniform(0.2, 1.2, size) * radii, persons, budgets[persons])
     return limits, rng.normal(size=(size, dimensions)) * rng.choice([0.05, 1.0, 20.0])
@@ -90,7 +90,7 @@ def test_nothing_within_the_budget_answers_a_gradient_better(norm, capped, seed)
 def test_one_row_a_person_is_a_ball_for_everyone(norm):
     rng = np.random.default_rng(3)
     radii, moves, gradient = rng.uniform(0, 1, 7), rng.normal(size=(7, 4)), rng.normal(size=(7, 4))
-    shared, each = SharedBudgets(norm, radii, np.arange(7)[::-1].copy()), FeasibleBalls(norm, radii, np.ones(7))
+    shared, each = SharedBudgets(norm, radii, np.arange(7)[::-1].copy(), radii), FeasibleBalls(norm, radii, np.ones(7))
     np.testing.assert_allclose(shared.project(moves), each.project(moves), atol=1e-12)
     np.testing.assert_allclose(shared.respond(gradient), each.respond(gradient))
     assert shared.gap(moves, gradient) == pytest.approx(each.gap(moves, gradient))
@@ -102,7 +102,7 @@ def test_one_row_a_person_is_a_ball_for_everyone(norm):
 
 @pytest.mark.parametrize("norm", NORMS, ids=str)
 def test_from_very_far_away_the_whole_budget_is_used(norm):
-    limits = SharedBudgets(norm, np.full(2, 0.5), np.zeros(2, dtype=np.intp))
+    limits = SharedBudgets(norm, np.full(2, 0.5), np.zeros(2, dtype=np.intp), np.full(2, 0.5))
     moves = 1e18 * np.array([[3.0, 1.0], [0.5, 1.0]])
     nearest = limits.project(moves)
     assert limits.spent(nearest) == pytest.approx(0.5)
@@ -118,7 +118,7 @@ def test_from_very_far_away_the_whole_budget_is_used(norm):
 
 
 def test_caps_above_the_total_are_the_total():
-    free = SharedBudgets(Norm(2.0), np.full(3, 0.5), np.zeros(3, dtype=np.intp))
+    free = SharedBudgets(Norm(2.0), np.full(3, 0.5), np.zeros(3, dtype=np.intp), np.full(3, 0.5))
     capped = SharedBudgets(Norm(2.0), np.array([9.0, 0.7, 0.5]), free.persons, np.full(3, 0.5))
     moves = np.random.default_rng(1).normal(size=(3, 2))
     for name in ("project", "respond"):

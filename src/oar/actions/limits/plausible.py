@@ -76,6 +76,19 @@ class Plausible:
             )
 
 
+class Everywhere:
+    """The neighbourhood where moves need not be plausible: every place is near enough."""
+
+    bounded = False
+
+    def near(self, rows: Array, who: Rows, before: Array) -> Mask:
+        """Report that all rows (m, d) are."""
+        return np.ones(len(rows), dtype=bool)
+
+
+EVERYWHERE = Everywhere()
+
+
 class Neighbourhood:
     """The positions of people, and how near is near enough.
 
@@ -84,6 +97,9 @@ class Neighbourhood:
         features: (n, d) the people before any move.
         scales: (d,) what makes distances of coordinates.
     """
+
+    bounded = True
+    """Whether there are places that are not near enough."""
 
     def __init__(self, plausible: Plausible, features: Array, scales: Array) -> None:
         from scipy.spatial import cKDTree

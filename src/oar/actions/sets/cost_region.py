@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.links import Link
-from oar.actions.limits.plausible import Neighbourhood
+from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Levels, Region
@@ -36,10 +36,8 @@ class CostRegion:
         columns: (r,) which of the table's coordinates these are.
         costs: (r,) the cost of a unit of each.
         steps: (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
-        ruled: if-then rules, and everyone's region without them; None where there are none. `region` keeps each rule in
-            one way, in which staying keeps it.
         where: people's neighbourhood, where moves must be plausible.
-        features: (n, d) everyone before any move; nobody where neither rules nor neighbours ask.
+        features: (n, d) everyone before any move.
         who: (n,) the members' positions among the people; `plausible.NOBODY` for the query.
     """
 
@@ -47,51 +45,39 @@ class CostRegion:
     columns: Rows
     costs: Array
     steps: Array
-    ruled: TableRules | None = None
-    where: Neighbourhood | None = None
-    features: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    features: Array
+    where: Neighbourhood | Everywhere = EVERYWHERE
     who: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
-    def of(self, rows: NDArray[np.intp]) -> CostRegion:
-        """Return what some of the people may do."""
-        return replace(
-            self,
-            region=self.region.of(rows),
-            ruled=None if self.ruled is None else replace(self.ruled, region=self.ruled.region.of(rows)),
-            features=self.features[rows if self.ruled is not None or self.where is not None else slice(0)],
-            who=self.who[rows] if self.who.size else self.who,
-        )
+    rules: ClassVar[tuple[EncodedRule, ...]] = ()
+    ruled: ClassVar[Any] = None
 
-    def reduced(self) -> CostRegion:
+    def _changed(self, change: Callable[[Region], Region], **others: Any) -> Self:
+        """Return the same with its feasible set changed, and others of its parts."""
+        return replace(self, region=change(self.region), **others)
+
+    def of(self, rows: NDArray[np.intp]) -> Self:
+        """Return what some of the people may do."""
+        who = self.who[rows] if self.who.size else self.who
+        return self._changed(lambda region: region.of(rows), features=self.features[rows], who=who)
+
+    def reduced(self) -> Self:
         """Return the same of those coordinates alone that somebody may move: others only take time."""
         free = self.unruled.movable
-        return replace(
-            self,
-            region=self.region.along(free),
-            ruled=None if self.ruled is None else replace(self.ruled, region=self.ruled.region.along(free)),
-            columns=self.columns[free],
-            costs=self.costs[free],
-            steps=self.steps[free],
-        )
+        kept = {name: getattr(self, name)[free] for name in ("columns", "costs", "steps")}
+        return self._changed(lambda region: region.along(free), **kept)
 
     @property
     def unruled(self) -> Region:
         """The feasible set if rules are looked after elsewhere."""
-        return self.region if self.ruled is None else self.ruled.region
+        return self.region
 
-    def with_budgets(self, radii: Array) -> CostRegion:
+    def with_budgets(self, radii: Array) -> Self:
         """Return the same with other budgets, before rules narrow it."""
-        region = replace(self.unruled, radii=radii)
-        return (
-            replace(self, region=region)
-            if self.ruled is None
-            else replace(self, ruled=replace(self.ruled, region=region))
-        )
+        return self._changed(lambda region: replace(region, radii=radii))
 
     def plausible(self, moves: Array, some: Rows) -> NDArray[np.bool_]:
         """Report for which of some people moves (m, r), in cost, end where others are."""
-        if self.where is None:
-            return np.ones(len(some), dtype=bool)
         before = self.features[some]
         return self.where.near(self.after(moves, before), self.who[some], before)
 
@@ -111,6 +97,35 @@ class CostRegion:
         """Return moves (n, d) of all coordinates, in their own units, with whole steps free of rounding."""
         own, steps = moves / self.costs + 0.0, np.where(self.steps > 0, self.steps, 1.0)
         return self.wide(np.where(self.steps > 0, np.rint(own / steps) * steps, own))
+
+
+@dataclass(frozen=True, eq=False)
+class RuledRegion(CostRegion):
+    """The same where there are if-then rules: `region` keeps each of them in one way, in which staying keeps it.
+
+    Attributes:
+        ruled: the rules, and everyone's region without them.
+    """
+
+    ruled: TableRules = field(kw_only=True)  # type: ignore[misc]
+
+    @property
+    def rules(self) -> tuple[EncodedRule, ...]:  # type: ignore[override]
+        """The rules."""
+        return self.ruled.rules
+
+    @property
+    def unruled(self) -> Region:
+        """The feasible set if rules are looked after elsewhere."""
+        return self.ruled.region
+
+    def _changed(self, change: Callable[[Region], Region], **others: Any) -> Self:
+        """Return the same with both feasible sets changed, and others of its parts."""
+        return super()._changed(change, ruled=replace(self.ruled, region=change(self.ruled.region)), **others)
+
+    def with_budgets(self, radii: Array) -> Self:
+        """Return the same with other budgets, before rules narrow it."""
+        return replace(self, ruled=replace(self.ruled, region=replace(self.unruled, radii=radii)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +235,7 @@ def measure(
     radii: Array,
     norm: Norm,
     index: Any = None,
-    still: NDArray[np.bool_] | None = None,
+    still: NDArray[np.bool_] | bool = False,
 ) -> CostRegion:
     """Return what people with these features (n, d) may do; `limits` have been checked against the schema.
 
@@ -250,8 +265,7 @@ def measure(
             bounds = _bounds(column, limit, features[row : row + 1, place])
             if costs[place].any() and (limit.unit or column.kind in ("boolean", "category") or spreads[place].any()):
                 lower[row : row + 1, place], upper[row : row + 1, place] = bounds
-    coded = limits.coded(encoding, features)
-    still = coded if still is None else still | coded
+    still = still | limits.coded(encoding, features)
     for number, column in enumerate(encoding.schema if still.any() else ()):
         lower[still[:, number], encoding.places[column.name]] = 0.0
         upper[still[:, number], encoding.places[column.name]] = 0.0
@@ -259,10 +273,10 @@ def measure(
     everywhere = np.arange(encoding.dimensions)
     region = Region(norm, radii, lower * costs, upper * costs, tuple(levels), links / costs, room)
     if not limits.rules:
-        return CostRegion(region, everywhere, costs, steps, features=features)
+        return CostRegion(region, everywhere, costs, steps, features)
     ruled = TableRules(limits.ruled(encoding.schema), encoding, costs, region)
     narrowed = ruled.narrowed(region, features, features, np.zeros(encoding.dimensions, dtype=bool))
-    return CostRegion(narrowed, everywhere, costs, steps, ruled, features=features)
+    return RuledRegion(narrowed, everywhere, costs, steps, features, ruled=ruled)
 
 
 def on_bounds(limits: Limits, encoding: Encoding, before: Array, moves: Array) -> Array:

@@ -145,6 +145,10 @@ class Allowance:
         """Whether everyone takes part, with the same budget."""
         return self.single and self.mask is None
 
+    def acting(self, size: int) -> NDArray[np.bool_]:
+        """Return who takes part (n,)."""
+        return np.ones(size, dtype=bool) if self.mask is None else self.mask
+
     def of(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return the radius of each of some consecutive people: ε_i, or 0 for those who stay out."""
         radii = np.full(stop - start, self.budget) if self.single else np.asarray(self.budget)[start:stop]

@@ -51,6 +51,7 @@ class NearestCentroid(Differentiable):
     holds_class_means = True
     by_jax = False
     plain_means = True
+    keeps_absent = True
 
     def check(self, people: Population) -> None:
         """Raise unless there is one label a person, and at least two classes that all weigh something."""

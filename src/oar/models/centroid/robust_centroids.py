@@ -168,6 +168,7 @@ class RobustCentroids(Differentiable):
     equivariant = True
     smooth = False
     holds_class_means = True
+    keeps_absent = True
 
     @property
     def name(self) -> str:  # type: ignore[override]

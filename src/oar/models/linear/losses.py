@@ -46,6 +46,7 @@ class Linear(Differentiable):
 
     convex = True
     linear = True
+    quick = True
     quadratic = False
     penalise_intercept = False
     intercept: bool = True

@@ -45,7 +45,7 @@ def given_plan(
     if isinstance(query_move, Mapping) or is_series(query_move):
         given["query_move"] = as_vector(query_move, problem.people.names, problem.people.dimensions, "query_move")
     plan = (_streamed if problem.people.streamed else _in_memory)(problem, given)
-    if problem.asked.among is not None and plan.query_move.any():
+    if problem.asked.among.size and plan.query_move.any():
         raise OptionError(
             "query_move: is for a query who is no member, and here members ask (oar.Members), who move with their "
             "data; give their moves among everybody's."
@@ -84,7 +84,7 @@ def _settled(problem: Problem, each: Array) -> Problem:
     if problem.best is None:
         return problem
     eligible = problem.allowance.mask
-    movers = each.any(axis=1) & (np.ones(problem.people.size, dtype=bool) if eligible is None else eligible)
+    movers = each.any(axis=1) & problem.allowance.acting(problem.people.size)
     return problem.with_action(participants=movers if movers.any() else eligible, seed=None)
 
 

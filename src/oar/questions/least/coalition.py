@@ -217,9 +217,7 @@ class CoalitionSearch:
     @property
     def members(self) -> Mask:
         """The smallest coalition so far (n,)."""
-        mask = self.best.problem.allowance.mask
-        assert mask is not None  # every trial names its members
-        return mask
+        return self.best.problem.allowance.acting(self.best.problem.people.size)
 
     @property
     def size(self) -> int:

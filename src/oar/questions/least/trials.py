@@ -124,7 +124,7 @@ def unit_budgets(problem: Problem) -> Array:
     allowance, size = problem.allowance, problem.people.size
     if not allowance.single:
         return allowance.everyones(size)
-    return np.ones(size) if allowance.mask is None else allowance.mask.astype(np.float64)
+    return allowance.acting(size).astype(np.float64)
 
 
 def lengths_of(problem: Problem, moves: Array) -> Array:

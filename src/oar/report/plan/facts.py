@@ -132,7 +132,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
         "asking": len(problem.asked.points),
-        "asking_among_people": len(() if problem.asked.among is None else problem.asked.among),
+        "asking_among_people": len(problem.asked.among),
         "several": problem.query.several if problem.several else None,
         "within": problem.query.within,
         "budget": float(allowance.budget) if allowance.single else None,
@@ -141,7 +141,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "limits": limits_told(problem),
         "imputed": _imputed(problem),
         "participants": int((radii > 0).sum()),
-        "levers": problem.levers and repr(problem.action),
+        "levers": repr(problem.action) if problem.levers else None,
     }
 
 

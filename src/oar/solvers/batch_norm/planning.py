@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.models import TestTimeBatchNorm
 from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -78,8 +77,7 @@ class UnitExtremes:
 
 def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Proposal]) -> Proposal:
     """Return the optimum where it is known, and otherwise what `loop(solver)` finds, with what is proved about it."""
-    model = problem.model
-    assert isinstance(model, TestTimeBatchNorm)
+    model = _network(problem)
     wanted = solver == "exact" or isinstance(solver, Exact)
     if wanted and signal != "auto":
         raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
@@ -118,11 +116,14 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
     return dataclasses.replace(found, exact=exact, finished=found.finished or exact)
 
 
+def _network(problem: Problem) -> Any:
+    return problem.model
+
+
 def _pushed(problem: Problem) -> UnitExtremes | None:
     """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
-    model, people = problem.model, problem.people
-    assert isinstance(model, TestTimeBatchNorm)
-    sides = sides_of(model) if problem.plain and problem.limits is None and problem.keep is None else None
+    people, model = problem.people, _network(problem)
+    sides = sides_of(model) if problem.plain and problem.within_balls else None
     if sides is None or model.momentum == 0:
         return None
     features = np.asarray(people.features, dtype=np.float64)

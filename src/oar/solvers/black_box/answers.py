@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Differentiable, Ensemble, Scaled
-from oar.models.protocol import Score
+from oar.models.training import displaced
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
@@ -39,11 +39,15 @@ class ProxySignal:
     """
 
     model: Differentiable
-    score: Score
+    score: Any
     centres: Any = 0.0
     scales: Any = 1.0
     shift: Any = 0.0
     spread: Any = 0.0
+
+    def entries(self) -> list[ProxySignal]:
+        """Return a linear surrogate's score for each entry of v alone: s is linear in v; nothing for other models."""
+        return [ProxySignal(self.model, one, self.centres, self.scales) for one in self.score.entries()]
 
     def __call__(self, rows: Array, labels: Array) -> tuple[Array, Array]:
         """Return s (n,) and ∇_x s (n, d) of people with these features, and labels (n, k) as shares or values."""
@@ -112,7 +116,7 @@ class Answers:
 
     def scored(self, signals: Sequence[ProxySignal], moves: Array | None = None) -> tuple[Array, Array]:
         """Return everyone's summed score (n,) and its slopes (n, d), after moves."""
-        rows = self.features if moves is None else self.features + moves
+        rows = displaced(self.features, moves)
         values, slopes = zip(*(one(rows, self.labels) for one in signals), strict=True)
         return np.sum(values, axis=0), np.sum(slopes, axis=0)
 

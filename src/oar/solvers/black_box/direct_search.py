@@ -18,7 +18,7 @@ a move of about everyone's budget, and a search may start with steps of about 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from oar.checks import check_seed, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import Calls
-from oar.models.linear.losses import Linear, LinearScore
 from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -138,7 +137,7 @@ def search(
     settings: DirectSearch,
     trials: Trials,
     outlook: Outlook,
-    first: Candidate | None = None,
+    first: Sequence[Candidate] = (),
     query: bool = False,
     on_step: OnStep = silent,
 ) -> DirectSearchResult:
@@ -147,7 +146,7 @@ def search(
     Labels and weights are those of `first`, where there are any; it is the start then.
     """
     planned = [outlook.candidate] if outlook.planned else []
-    starts = planned if first is None else [first, *planned]
+    starts = [*first, *planned]
     begun = [trials.stay, *starts]
     start = (starts or begun)[0]
     answers = Answers.of(problem, start.targets)
@@ -178,7 +177,7 @@ class _Points:
         self._policy, self._like, self._norm = policy, start, problem.allowance.norm
         self._budget = problem.query_budget if query else 0.0
         width = problem.people.dimensions if query else 0
-        own = np.zeros(width) if start.query_move is None else start.query_move[:width]
+        own = (np.zeros(problem.people.dimensions) + start.query_move)[:width]
         self._scale = (self._budget or 1.0) / np.sqrt(max(width, 1))
         self.start = np.concatenate([policy.start, own / self._scale])
 
@@ -326,9 +325,9 @@ class SignalAnswers:
     def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, self._at = answers, outlook.moves
         signals = (*outlook.moved, *outlook.still) if outlook.moves.any() else outlook.moved
-        entries = _entries(outlook.moved[0])
+        entries = outlook.moved[0].entries()
         spread = [self._slopes(one, None) for one in signals]
-        if entries is not None and len(entries) <= ENTRIES:
+        if len(entries) <= ENTRIES:
             spread += [self._slopes(one, self._at) for one in entries]
         sizes = np.array([np.abs(one).mean() for one in spread])
         felt = sizes > 0  # a signal that nobody feels cannot be answered
@@ -344,14 +343,6 @@ class SignalAnswers:
         """Return everyone's move."""
         # Without BLAS: its threads would wait for those that the black box's training has left spinning.
         return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
-
-
-def _entries(signal: ProxySignal) -> list[ProxySignal] | None:
-    """Return a linear surrogate's score for each entry of v alone: s is linear in v; None for other models."""
-    model = signal.model.unscaled
-    if not isinstance(model, Linear) or not isinstance(signal.score, LinearScore):
-        return None
-    return [ProxySignal(signal.model, one, signal.centres, signal.scales) for one in signal.score.entries()]
 
 
 def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, Policy]]:

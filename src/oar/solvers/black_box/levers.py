@@ -18,10 +18,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions import Perturb
-from oar.actions.choice import part_of
 from oar.errors import NumericsError, OptionError
-from oar.goals import ClassWish
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.retraining.black_box import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
@@ -30,7 +27,16 @@ from oar.solvers.black_box.answers import ProxySignal, signals_at
 from oar.solvers.black_box.direct_search import FRESH, DirectSearch, DirectSearchResult, search
 from oar.solvers.black_box.surrogate import Outlook
 from oar.solvers.discrete.greedy import Effort, LeverSearch
-from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, applied, changes_of, first_order, shortlist
+from oar.solvers.discrete.ground import (
+    Changes,
+    Ground,
+    OpenChanges,
+    applied,
+    changes_of,
+    first_order,
+    no_members_ask,
+    shortlist,
+)
 
 Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
@@ -100,13 +106,10 @@ class TrueGround(Ground):
 
     def _signals(self, changes: Changes, here: Contribution) -> tuple[ProxySignal, ...]:
         outlook = self._outlook
-        if outlook.asked is None:
-            return ()
-        if not changes and not self._moves.any():
+        if outlook.asked is None or (not changes and not self._moves.any()):
             return outlook.still
-        public = outlook.asked.people.weights  # of a share of the people the others have none
-        if public is not None:
-            here = replace(here, weights=np.where(public > 0, here.parts[2], 0.0))
+        public = outlook.asked.people.row_weights > 0  # of a share of the people the others have none
+        here = replace(here, weights=np.where(public, here.parts[2], 0.0))
         with suppress(NumericsError):
             return signals_at(outlook.asked, here)
         return outlook.still
@@ -123,7 +126,7 @@ def search_levers(
         random = trials.is_random()
     except NoTrainingsLeft as why:
         return DirectSearchResult(start, np.nan, 0, False, str(why), LEVERS)
-    moving, held = part_of(problem.action, Perturb) is not None, kept_for_finals(trials, random)
+    moving, held = problem.moves, kept_for_finals(trials, random)
     seeds = SEEDS if random else 1
     ground = TrueGround(trials, outlook, start.parts[0], seeds, (trials.left - held) // (2 if moving else 1))
     seen, ended = [], ""
@@ -137,7 +140,7 @@ def search_levers(
         seen.append((ground.best[1], ground.candidate(ground.best[0])))
     loss, found = min(seen, key=lambda one: one[0]) if seen else (np.nan, start)
     if moving:
-        after = search(problem, settings, trials, outlook, found, on_step=on_step)
+        after = search(problem, settings, trials, outlook, [found], on_step=on_step)
         if after.loss <= loss or (random and np.isfinite(after.loss)):
             return replace(after, policy=f"{LEVERS}, and {after.policy}")
         return DirectSearchResult(found, loss, after.steps, random, ended or after.ended, LEVERS)
@@ -149,18 +152,15 @@ def search_levers(
 
 
 def _refuse(problem: Problem) -> None:
-    assert problem.levers is not None
-    if problem.levers.relabel is not None and problem.levers.relabel.soft is not None:
+    if problem.levers.relabel.soft is not None:
         raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
-    if problem.asked.members is not None:
-        raise OptionError("query: members who move with their data can be asked about only where moves are all.")
+    no_members_ask(problem)
 
 
 def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep) -> None:
     """Search from the better of what surrogates planned and no changes, until trainings run short."""
     levers = problem.levers
-    assert levers is not None
-    quota = sum(0 if one is None else one.most for one in (levers.relabel, levers.withhold))
+    quota = levers.relabel.most + levers.withhold.most
     shortlist = int(np.clip(ground.left // seeds // (2 * max(1, min(quota, 10))), SHORTEST, LONGEST))
     open_ = OpenChanges(levers, ground.start, problem.regresses)
     run = LeverSearch(ground, open_, Effort(max(1, int(SINGLY * ground.left)), shortlist, 1), on_step)
@@ -179,14 +179,14 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
     its goal's label, and who has another label leaves.
     """
     rows = open_.start.parts[1]
-    if problem.regresses or not isinstance(problem.wishes[0], ClassWish):
+    if problem.regresses:
         return []
     features = np.asarray(problem.people.features, dtype=np.float64)
     spreads = features.std(axis=0)
     away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
     near = np.einsum("nd,nd->n", away, away)
     wanted = np.zeros(rows.shape[1] + 1, dtype=bool)
-    wanted[list(problem.wishes[0].codes)] = True
+    wanted[list(problem.wishes[0].codes)] = True  # type: ignore[union-attr]
     useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
     useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
     return [np.where(useful, near[:, None], np.inf)]

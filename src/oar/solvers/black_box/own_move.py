@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box import Box
-from oar.goals import ClassWish
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance
@@ -76,22 +75,21 @@ def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray
 
     Where a box stands alone, a point that has the goal cannot be beaten, and no other is looked at more closely.
     """
-    wish, every = asking.problem.wishes[0], asking.distances[0]
-    assert isinstance(wish, ClassWish)
-    if wish.probability is not None:
+    codes_wanted, every = asking.problem.wanted_codes, asking.distances[0]
+    if asking.problem.query.probability is not None:
         asking.answers(box, points[:1])  # which refuses it
     far = every.lengths.size // PLACES  # ways there are; places go by how far along their ways they are
     thin = THIN if len(points) > MANY else 1  # fewer places never lower a loss
     some = np.arange(every.lengths.size).reshape(PLACES, far)[thin - 1 :: thin, :NEAREST].ravel()
     few = LabelDistance(every.places[some], every.lengths[some])
-    has = np.isin(codes, wish.codes)
+    has = np.isin(codes, codes_wanted)
     losses = np.where(has, 0.0, NOWHERE * float(every.lengths.max(initial=1.0)))
     without = np.flatnonzero(~has)
     if not without.size or (alone and has.any()):
         return losses
     asked = (points[without, None] + few.places).reshape(-1, points.shape[1])
     if len(asked):
-        reached = np.isin(box.says(asked).outputs, wish.codes).reshape(without.size, -1)
+        reached = np.isin(box.says(asked).outputs, codes_wanted).reshape(without.size, -1)
         near = np.where(reached, few.lengths, np.inf).min(axis=1)
         losses[without] = np.minimum(losses[without], near)
     return losses
@@ -99,10 +97,10 @@ def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray
 
 def _towards(problem: Problem, rng: np.random.Generator) -> Array:
     """Return ways (m, d) from the query to people who have the goal; of values, to anybody."""
-    features, wish = np.asarray(problem.people.features, dtype=np.float64), problem.wishes[0]
+    features = np.asarray(problem.people.features, dtype=np.float64)
     who = np.arange(len(features))
-    if isinstance(wish, ClassWish):
-        who = np.flatnonzero(np.isin(problem.people.codes(0, problem.people.size), wish.codes))
+    if not problem.regresses:
+        who = np.flatnonzero(np.isin(problem.people.codes(0, problem.people.size), problem.wanted_codes))
     drawn = who if who.size <= TOWARDS else np.sort(rng.choice(who, TOWARDS, replace=False))
     return features[drawn] - problem.query_features
 

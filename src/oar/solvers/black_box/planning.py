@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
-from oar.estimators.black_box import BlackBox, Calls
+from oar.estimators.black_box import Calls
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
-from oar.retraining.black_box import Candidate, Trials, neighbours_of
+from oar.retraining.black_box import Candidate, Trials
 from oar.retraining.contribution import Contribution
 from oar.solvers.black_box import own_move
 from oar.solvers.black_box.direct_search import DirectSearch, search, unproved
@@ -76,7 +76,7 @@ def propose_members(
             "people: joint recourse with a black box is for plain features, got a table; use oar.collective for the "
             "members and oar.individual for the query."
         )
-    if problem.levers is not None and problem.keep is not None:
+    if problem.levers and problem.keep is not None:
         problem.only_moves("a plan that must leave others alone")
     kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
     settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
@@ -105,8 +105,8 @@ def propose_query(problem: Problem, solver: Any) -> Proposal:
 
 
 def _calls(problem: Problem) -> Calls:
-    assert isinstance(problem.model, BlackBox)
-    return problem.model.calls
+    model: Any = problem.model
+    return model.calls
 
 
 def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposal | None]) -> Proposal | None:
@@ -147,7 +147,7 @@ def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: O
         problem = trials.problem = seen.problem
     elif problem.best is not None:
         raise OptionError("start: surrogates choose the most useful members, so oar.Best needs them; leave it out.")
-    if problem.levers is not None:
+    if problem.levers:
         found = search_levers(problem, settings, trials, seen, on_step)
     else:
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
@@ -168,25 +168,24 @@ def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: O
 
 
 def _plan(problem: Problem, candidate: Candidate) -> Plan:
-    own = np.zeros(problem.people.dimensions) if candidate.query_move is None else candidate.query_move
+    own = np.zeros(problem.people.dimensions) + candidate.query_move
     before = Contribution.of(problem.people, problem.regresses)
     moves, targets, weights = candidate.over(before)
-    if problem.levers is None:
+    if not problem.levers:
         return MemberPlan(problem, own, moves)
     return LeverPlan(problem, own, moves, targets=targets, away=(weights == 0) & (before.parts[2] > 0))
 
 
 def exact_move(problem: Problem) -> Proposal | None:
     """Move the query alone; None where nothing exact is known."""
-    if problem.levers is not None:
+    if problem.levers:
         return None
-    found = tree.propose(problem)
-    return neighbours.propose(problem) if found is None else found
+    return tree.propose(problem) or neighbours.propose(problem)
 
 
 def exact_moves(problem: Problem) -> Proposal | None:
     """Move the members; None where nothing exact is known."""
-    return None if neighbours_of(problem) is None else neighbours_collective.propose(problem)
+    return neighbours_collective.propose(problem)
 
 
 def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
@@ -197,12 +196,12 @@ def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
     """
     leaves = tree.leaves_of(problem)
     if leaves is not None:
-        nearest = leaves.nearest()
-        return None if nearest is None else leaves.moves[nearest] + 0.0
+        return leaves.moves[leaves.nearest()] + 0.0 if leaves.reached.any() else None
     regions = neighbours.regions_of(problem)
     if regions is not None:
         try:
-            return regions.shortest()
+            found = regions.shortest()
+            return found.move if found.length < np.inf else None
         except neighbours.TooMany:
             pass
     raise OptionError(

@@ -24,7 +24,6 @@ from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.checks import check_flag, check_seed, is_number, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.goals import ClassWish
 from oar.models import Differentiable, Ensemble, LinearSVM, Ridge, Scaled, SoftmaxRegression
 from oar.people import Population
 from oar.plans import MemberPlan, Proposal
@@ -99,7 +98,7 @@ class Surrogate:
                     "oar.models.PrototypeNetwork()."
                 )
             object.__setattr__(self, "models", models)
-        share = 1.0 if self.public is None or isinstance(self.public, Population) else self.public
+        share = 1.0 if isinstance(self.public, Population | None) else self.public
         if not is_number(share) or not 0 < share <= 1:
             raise DataError(
                 f"public: must be a share of the people above 0 and at most 1, or an oar.Population, got {share!r}."
@@ -127,7 +126,7 @@ def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...
 
 def ensemble(models: tuple[Differentiable, ...], number: int | None, seed: int) -> Ensemble:
     """Return so many surrogates: families in turns, from the second turn on on bootstrap draws."""
-    number = len(models) if number is None else number
+    number = number or len(models)
     chosen = [_turned(models[place % len(models)], place // len(models)) for place in range(number)]
     drawn = np.random.SeedSequence([seed, 1]).generate_state(number)
     return Ensemble(
@@ -179,7 +178,7 @@ def _predicts(model: Differentiable, parameters: Any, problem: Problem, public: 
     some = np.linspace(0, public.size - 1, min(public.size, LOOKED_AT)).astype(np.intp)
     rows = np.vstack([np.asarray(public.features, dtype=np.float64)[some], problem.asked.points])
     codes = predictions(model, parameters, rows)
-    return any(np.isin(codes, wish.codes).any() for wish in problem.wishes if isinstance(wish, ClassWish))
+    return bool(np.isin(codes, problem.wanted_codes).any())
 
 
 def public_people(settings: Surrogate, problem: Problem) -> Population:
@@ -191,7 +190,7 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
     people, public = problem.people, settings.public
     if isinstance(public, Population):
         return _checked(problem, public)
-    apart = problem.just_moves and problem.asked.among is None
+    apart = problem.just_moves and not problem.asked.among.size
     if public is None:
         outputs = people.size * (1 if problem.regresses else len(people.classes) - 1)
         public = min(1.0, ENOUGH / outputs) if apart else 1.0
@@ -232,17 +231,16 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
         return problem.of_model(model)
     if themselves(people, public):
         return replace(problem, people=public, model=model, action=_settled(problem))
-    if problem.asked.among is not None:
+    if problem.asked.among.size:
         raise OptionError(
             "public: must be the people themselves, or a share of them, where members ask, got others; leave it out."
         )
     problem.only_moves("a plan among other people")
-    perturb = part_of(problem.action, Perturb)
-    assert perturb is not None
+    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
     budgets = problem.allowance.everyones(people.size)
     acting = budgets > 0
     budget = float(np.median(budgets[acting])) if acting.any() else 0.0
-    limits = perturb.limits if perturb.limits is None else replace(perturb.limits, own={})
+    limits = perturb.limits and replace(perturb.limits, own={})
     share = float(acting.mean())
     participants: Any = None if share in (0.0, 1.0) else share
     action = replace(perturb, budget=budget, limits=limits, participants=participants, seed=0 if participants else None)
@@ -251,9 +249,8 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
 
 def _settled(problem: Problem) -> Any:
     """Return the action with those participants who were drawn."""
-    perturb = part_of(problem.action, Perturb)
-    drawn = perturb is not None and perturb.participants is not None
-    return problem.with_action().action if drawn else problem.action
+    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
+    return problem.action if perturb.participants is None else problem.with_action().action
 
 
 def _checked(problem: Problem, public: Population) -> Population:
@@ -314,7 +311,7 @@ class Outlook:
             f"Planned for an {self.models.name}, which predicts a goal loss of {self.predicted.loss:.4g} "
             f"(before any move: {self.before.loss:.4g}) and {'the goal' if self.predicted.success else 'not the goal'}."
         )
-        may_act = self.problem.levers is not None or self.problem.allowance.everyones(self.problem.people.size).any()
+        may_act = self.problem.levers or self.problem.allowance.everyones(self.problem.people.size).any()
         unable = may_act and not (self.predicted.loss < self.before.loss or self.predicted.success)
         failing = "The surrogates themselves are not moved towards the goal by it: they cannot represent this problem."
         return " ".join([said, *([failing] if unable else []), *self.told])
@@ -330,7 +327,8 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, query: bool =
     told += unable
     if not models:
         return _nothing(problem, [*told, "No surrogate could be fitted, so that it plans nothing."])
-    surrogates = public_problem(problem, public, ensemble(models, settings.number, settings.seed))
+    ensembled = ensemble(models, settings.number, settings.seed)
+    surrogates = public_problem(problem, public, ensembled)
     try:
         found = _planned(surrogates, query)
         own = found.plan.problem  # with those members who were chosen
@@ -341,10 +339,9 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, query: bool =
         return _nothing(problem, [*told, f"The surrogates could not be planned for: {reason}"])
     chosen = problem
     if problem.best is not None:
-        chosen = _with_chosen(problem, surrogates, found, moved)
+        chosen = _with_chosen(problem, problem.best.number, surrogates, found, moved)
     candidate = _candidate(chosen, public, found, moved)
-    assert isinstance(surrogates.model, Ensemble)
-    return Outlook(chosen, candidate, before, predicted, still, moved, surrogates.model, tuple(told), own)
+    return Outlook(chosen, candidate, before, predicted, still, moved, ensembled, tuple(told), own)
 
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
@@ -362,23 +359,23 @@ def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
     return problem.with_action(participants=mask, seed=None)
 
 
-def _with_chosen(problem: Problem, surrogates: Problem, found: Proposal, signals: tuple[ProxySignal, ...]) -> Problem:
+def _with_chosen(
+    problem: Problem, number: int, surrogates: Problem, found: Proposal, signals: tuple[ProxySignal, ...]
+) -> Problem:
     """Return the problem with the most useful members: the surrogates' own choice, or else by what answers gain."""
-    assert problem.best is not None
     if themselves(problem.people, surrogates.people, alike=True):
-        mask = found.plan.problem.allowance.mask
-        assert mask is not None
+        mask = found.plan.problem.allowance.acting(problem.people.size)
         return problem.with_action(participants=mask, seed=None)
     answers = Answers.of(problem)
     moves = answers.to(signals)
     gains = answers.scored(signals, moves)[0] - answers.scored(signals)[0]
     gains = np.where(answers.budgets > 0, gains, -np.inf)
-    return _with_members(problem, np.argsort(-gains, kind="stable")[: problem.best.number])
+    return _with_members(problem, np.argsort(-gains, kind="stable")[:number])
 
 
 def _candidate(problem: Problem, public: Population, found: Proposal, signals: tuple[ProxySignal, ...]) -> Candidate:
-    own = found.plan.query_move if found.plan.query_move.any() else None
-    if not themselves(problem.people, public, alike=True) and problem.levers is None:
+    own = found.plan.query_move
+    if not themselves(problem.people, public, alike=True) and not problem.levers:
         return Candidate(Answers.of(problem).to(signals), query_move=own)
     moves, targets, weights = found.plan.contribution().parts
     if weights is not None:  # of a share of the people the others weigh nothing, and have not left
@@ -388,7 +385,7 @@ def _candidate(problem: Problem, public: Population, found: Proposal, signals: t
 
 def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Population, list[str]]:
     """Return public people with the labels that the black box predicts for them."""
-    if problem.levers is not None:
+    if problem.levers:
         raise OptionError(
             "distil: gives people other labels, so it does not go with Relabel or Withhold; leave it out."
         )
@@ -409,7 +406,7 @@ def _planned(problem: Problem, query: bool) -> Proposal:
     solver: Any = "auto"
     if suits(problem):
         return quick_plan(problem, query)
-    if problem.moves and problem.limits is None:
+    if problem.moves and problem.within_balls:
         convex = problem.model.convex
         solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
     found: Proposal = propose(Task(problem, "joint" if query else "collective", solver))
@@ -418,7 +415,7 @@ def _planned(problem: Problem, query: bool) -> Proposal:
 
 def suits(problem: Problem) -> bool:
     """Report whether a quick plan can be made: moves alone, on plain features, for a smooth sum of goals."""
-    alone = problem.just_moves and problem.limits is None
+    alone = problem.just_moves and problem.within_balls
     smooth = problem.query.several == "mean" and not problem.undecided
     return alone and smooth
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
-from oar.estimators import BlackBox
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
@@ -200,13 +199,14 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
     problem.only_moves("this question")
     problem.only_one_refit("this question")
     problem.only_balls("this question")
-    if isinstance(problem.model, BlackBox) or not problem.model.plain_means:
+    if not problem.model.plain_means:
         raise OptionError(
             f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
             "try budgets or participants with oar.collective."
         )
     query_budget = problem.query_budget if query else 0.0
-    centroids = problem.model.fit(problem.people)
+    model: Any = problem.model
+    centroids = model.fit(problem.people)
     unit = unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions))
     return Reach(
         offsets=centroids.positions - problem.query_features,
@@ -227,7 +227,7 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
     if allowance.same_for_everyone:
         return np.ones(len(people.classes))
     if allowance.single:
-        radii = np.ones(people.size) if allowance.mask is None else allowance.mask.astype(np.float64)
+        radii = allowance.acting(people.size).astype(np.float64)
     else:
         radii = allowance.everyones(people.size)
     with np.errstate(over="ignore"):

@@ -67,8 +67,7 @@ def sweep(
     ball, everyone = Norm.of(norm), np.ones(len(people.classes))
     model = NearestCentroid()
     model.check(people)
-    if centroids is None:
-        centroids = model.fit(people)
+    centroids = centroids or model.fit(people)
     # Participating share of each class's weight, times budgets: the radii (shares, budgets, k) of every cell. They
     # lie class by class in memory, because sums over the few classes then run along whole rows of cells.
     unit = np.ascontiguousarray(class_participation(people, centroids, shares, seed).T)
@@ -99,12 +98,11 @@ def class_participation(people: Population, centroids: Centroids, shares: Array,
         return np.ones((shares.size, classes))
     order = random_order(people.size, seed)
     rising = np.argsort(drawn, kind="stable")
-    codes = people.codes(0, people.size)
+    codes, weights = people.codes(0, people.size), people.row_weights
     held, total, before = np.empty((shares.size, classes)), np.zeros(classes), 0
     for position in rising:
         joining = order[before : drawn[position]]
-        weights = None if people.weights is None else people.weights[joining]
-        total = total + np.bincount(codes[joining], weights=weights, minlength=classes)
+        total = total + np.bincount(codes[joining], weights=weights[joining], minlength=classes)
         held[position], before = total, drawn[position]
     return held / centroids.class_weights
 

@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
-from oar.actions.limits.plausible import NOBODY, Neighbourhood
+from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.sets.cost_region import distance_scales
 from oar.errors import NumericsError
-from oar.estimators.twin import Twin
 from oar.models import Differentiable
-from oar.models.linear.losses import Linear
 from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
@@ -94,9 +92,8 @@ class AdviceSolver:
 
     def __init__(self, people: Population, model: Differentiable, limits: Limits) -> None:
         """Check the limits; the model is fitted when the first query asks."""
-        assert people.encoding is not None
-        self.people, self.model, self.encoding = people, model, people.encoding
-        self.limits, self._given = limits.check(people.encoding.schema), limits
+        self.people, self.model, self.encoding = people, model, people.table
+        self.limits, self._given = limits.check(people.table.schema), limits
         features = np.asarray(people.features, dtype=np.float64)
         weights = people.row_weights
         weights = weights / weights.sum()
@@ -108,25 +105,20 @@ class AdviceSolver:
     @property
     def exact(self) -> bool:
         """Whether leads are linear, so that what is found can be proved to be the cheapest."""
-        linear = isinstance(self.model.unscaled, Linear) or (isinstance(self.model, Twin) and self.model.linear)
-        return linear or self.model.plain_means
+        return self.model.linear or self.model.plain_means
 
-    def space(self, start: Array, kind: str, own: Mapping[str, Limit], limits: Limits | None = None) -> Space:
+    def space(self, ask: PersonQuery) -> Space:
         """Return what a person may change."""
-        limits = self.limits if limits is None else limits
-        return space_of(limits, self.encoding, self._spread, start, kind, self._checked(own), self._near(start))
+        return self._space(self.limits, ask, ask.kind, self._checked(ask.own))
 
-    def _near(self, start: Array) -> Callable[[Array], NDArray[np.bool_]] | None:
-        """Return what reports whether somebody who stands at `start` ends where people are."""
-        where = self._neighbourhood
-        if where is None:
-            return None
-        return lambda rows: where.near(rows, np.full(len(rows), NOBODY), np.repeat(start[None], len(rows), axis=0))
+    def _space(self, limits: Limits, ask: PersonQuery, kind: str, own: Mapping[str, Limit]) -> Space:
+        start = ask.problem.query_features
+        return space_of(limits, self.encoding, self._spread, start, kind, own, self._neighbourhood)
 
     @cached_property
-    def _neighbourhood(self) -> Neighbourhood | None:
+    def _neighbourhood(self) -> Neighbourhood | Everywhere:
         if self.limits.plausible is None:
-            return None
+            return EVERYWHERE
         return Neighbourhood(
             self.limits.plausible, self._examples, distance_scales(self.limits, self.encoding, self._spread[1])
         )
@@ -136,7 +128,7 @@ class AdviceSolver:
 
     def way(self, ask: PersonQuery, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
-        space = self.space(ask.problem.query_features, ask.kind, ask.own)
+        space = self.space(ask)
         if not self.exact:
             return self._searched(ask.problem, space, care)
         goal = self._leads(ask.problem, care)
@@ -147,13 +139,13 @@ class AdviceSolver:
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
         """Return a way that is like a place which a proof could not rule out; None where there is none."""
-        space = self.space(ask.problem.query_features, ask.kind, ask.own)
+        space = self.space(ask)
         change = settled(space, self._leads(ask.problem, care), place)
         return None if change is None or not space.allows(change) else ProposedChange(space, change, space.cost(change))
 
     def proof(self, ask: PersonQuery, accepts: Accepts, most: float) -> tuple[Certificate, Array | None]:
         """Return what proves that nothing is cheaper, and a place that may be cheaper than `most`."""
-        return self._proved(self.space(ask.problem.query_features, ask.kind, ask.own), accepts, most)
+        return self._proved(self.space(ask), accepts, most)
 
     def _proved(self, space: Space, accepts: Accepts, most: float = np.inf) -> tuple[Certificate, Array | None]:
         if not space.size and not self.exact:  # the person as they are, who has not the goal
@@ -163,7 +155,7 @@ class AdviceSolver:
 
     def can_prove(self, ask: PersonQuery) -> bool:
         """Report whether anything can be proved: leads are linear, or nothing may change."""
-        return self.exact or not self.space(ask.problem.query_features, ask.kind, ask.own).size
+        return self.exact or not self.space(ask).size
 
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
@@ -185,12 +177,8 @@ class AdviceSolver:
 
     def _by_search(self, space: Space, task_of: Callable[[Space], PersonTask], note: str) -> ProposedChange:
         """Return what a search finds, with rules kept in one way or another."""
-
-        def searched(part: Space) -> CheapestChange:
-            change = search(task_of(part), self._examples)
-            return CheapestChange(bound=0.0) if change is None else CheapestChange(change, part.cost(change), 0.0)
-
-        return ProposedChange.of(space, branched(space, searched, MOST_SEARCHES), note)
+        found = branched(space, lambda part: search(task_of(part), self._examples), MOST_SEARCHES)
+        return ProposedChange.of(space, found, note)
 
     def _leads(self, problem: Problem, care: float) -> Leads:
         if self.model.plain_means:
@@ -231,7 +219,7 @@ class AdviceSolver:
         kept = [(kind, name) for kind, names in named.items() for name in names]
         for one in list(kept):
             fewer = [other for other in kept if other != one]
-            space = self.space(ask.problem.query_features, "l1", {}, _only(fewer, columns))
+            space = self._space(_only(fewer, columns), ask, "l1", {})
             if (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf:
                 kept = fewer
         return _in_words(_only(kept, {**self._given.columns, **ask.own}))

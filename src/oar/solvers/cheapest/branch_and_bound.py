@@ -9,6 +9,7 @@ change that may be cheaper, and is handed back to be tried.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -84,7 +85,7 @@ def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Arra
         bound, visited, node = heapq.heappop(waiting)
         if bound >= enough:
             break
-        how = _parting(statement, node)
+        how = next(_partings(statement, node), None)
         if how is None or visited > MOST_PARTS:
             better = node.point if how is None else None
             break
@@ -122,51 +123,53 @@ def _parts(
     return [(node.part.narrowed(way), node.kept | {number}) for way in statement.rules[number]]
 
 
-def _parting(statement: Statement, node: _Node) -> tuple[str, int, float] | None:
-    """Return where to part a node; None where its place is a change, or nothing is left to part."""
-    unsure = _unsure(statement, node)
-    if unsure is not None:
-        return "split", unsure, 0.0
+def _partings(statement: Statement, node: _Node) -> Iterator[tuple[str, int, float]]:
+    """Yield where to part a node, the best first; nothing where its place is a change, or nothing is left to part."""
+    for entry in _unsure(statement, node):
+        yield "split", entry, 0.0
     if node.point is None:
-        column = _undecided(statement, node)
-        return None if column is None else ("choice", column, 0.0)
+        for column in _undecided(statement, node):
+            yield "choice", column, 0.0
+        return
     if statement.kind == "l0":
-        column = _unpaid(statement, node, node.point)
-        if column is not None:
-            return "choice", column, 0.0
+        for column in _unpaid(statement, node, node.point):
+            yield "choice", column, 0.0
     off = np.where(statement.whole, np.abs(node.point - np.rint(node.point)), 0.0)
     far = TRULY * (1 + np.abs(node.point))
-    rule = _broken(statement, node, node.point)
-    if (off > np.maximum(WHOLE, far)).any() or ((off > far).any() and rule is None):
+    broken = _broken(statement, node, node.point)
+    if (off > np.maximum(WHOLE, far)).any() or ((off > far).any() and not broken):
         entry = int(off.argmax())
-        return "split", entry, float(np.floor(node.point[entry]))
-    return None if rule is None else ("either", rule, 0.0)
+        yield "split", entry, float(np.floor(node.point[entry]))
+    for rule in broken:
+        yield "either", rule, 0.0
 
 
-def _unsure(statement: Statement, node: _Node) -> int | None:
-    """Return an entry, far from its bounds on both sides, of which rounding is worth much with these multipliers."""
+def _unsure(statement: Statement, node: _Node) -> Iterator[int]:
+    """Yield an entry, far from its bounds on both sides, of which rounding is worth much with these multipliers."""
     part, leaf = node.part, node.doubtful or node.leaf
     if not leaf.multipliers.any() or not (node.doubtful or node.bound == 0):
-        return None
+        return
     prices = statement.prices if statement.kind == "l1" and not leaf.empty else np.zeros(part.low.size)
     worth = np.where((part.low < 0) & (part.high > 0), entry_terms(prices, part, leaf.multipliers), 0.0)
     lost = worth < -MUCH * float(leaf.multipliers @ np.abs(part.room))
-    return int(worth.argmin()) if lost.any() else None
+    if lost.any():
+        yield int(worth.argmin())
 
 
-def _undecided(statement: Statement, node: _Node) -> int | None:
-    """Return a column that is neither paid for nor left as it is ("l0"), one without bounds first."""
+def _undecided(statement: Statement, node: _Node) -> Iterator[int]:
+    """Yield a column that is neither paid for nor left as it is ("l0"), one without bounds first."""
     if statement.kind != "l0":
-        return None
+        return
     part = node.part
     open_ = (part.low < part.high) & (part.low <= 0) & (part.high >= 0) & ~np.isin(statement.column, list(part.paid))
     reach = np.where(open_, np.maximum(-part.low, part.high), 0.0)
-    return int(statement.column[reach.argmax()]) if open_.any() else None
+    if open_.any():
+        yield int(statement.column[reach.argmax()])
 
 
-def _unpaid(statement: Statement, node: _Node, point: Array) -> int | None:
-    """Return a column that the relaxed place changes and pays for only in part."""
-    best, worth = None, 0.0
+def _unpaid(statement: Statement, node: _Node, point: Array) -> list[int]:
+    """Return the column that the relaxed place changes and pays for only in part, if there is one."""
+    best, worth = list[int](), 0.0
     for column in np.unique(statement.column):
         mine = statement.column == column
         if column in node.part.paid or ((node.part.low > 0) | (node.part.high < 0))[mine].any():
@@ -175,16 +178,14 @@ def _unpaid(statement: Statement, node: _Node, point: Array) -> int | None:
         share = node.shares.get(int(column), 0.0)
         lacks = (1 - share) * float(statement.flat[mine][0]) if moved and share < 1 - SHARE else 0.0
         if lacks > worth:
-            best, worth = int(column), lacks
+            best, worth = [int(column)], lacks
     return best
 
 
-def _broken(statement: Statement, node: _Node, point: Array) -> int | None:
-    """Return the number of a rule that the relaxed place keeps in none of its ways."""
-    for number, ways in enumerate(statement.rules):
-        if number not in node.kept and not any(_keeps(way, point) for way in ways):
-            return number
-    return None
+def _broken(statement: Statement, node: _Node, point: Array) -> list[int]:
+    """Return the numbers of the rules that the relaxed place keeps in none of their ways."""
+    ways = [(number, each) for number, each in enumerate(statement.rules) if number not in node.kept]
+    return [number for number, each in ways if not any(_keeps(way, point) for way in each)]
 
 
 def _keeps(way: RuleAlternative, point: Array) -> bool:

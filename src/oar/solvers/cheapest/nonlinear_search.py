@@ -21,7 +21,8 @@ from oar.models import Differentiable, Scaled
 from oar.models.differentiable import need_jax_functions
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest.milp import Programme, solve
+from oar.solvers.cheapest.highs import NOWHERE
+from oar.solvers.cheapest.milp import CheapestChange, Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
 
 Array = NDArray[np.float64]
@@ -177,23 +178,23 @@ class LinearTask(PersonTask):
         return self.goal
 
 
-def search(task: PersonTask, examples: Array) -> Array | None:
-    """Return a cheap change v that reaches the goal, or None where none was found."""
+def search(task: PersonTask, examples: Array) -> CheapestChange:
+    """Return a cheap change v that reaches the goal, if one is found; a cheaper one may exist."""
     space = task.space
-    best, lowest = None, np.inf
+    best, lowest = NOWHERE, np.inf
     for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
         for change in _in_a_row(task, start):
             shortened = _shortened(task, change)
             if space.cost(shortened) < lowest:
                 best, lowest = shortened, space.cost(shortened)
-    if best is None:
-        return None
+    if lowest == np.inf:
+        return CheapestChange(bound=0.0)
     reach = 1 + lowest if space.kind != "l0" else 3 * (1 + float(np.abs(best).max()))  # where going far is free
     for change in _in_a_row(task, best, width=reach, exact=True):
         shortened = _shortened(task, change)
         if space.cost(shortened) < lowest:
             best, lowest = shortened, space.cost(shortened)
-    return best
+    return CheapestChange(best, lowest, 0.0)
 
 
 def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
@@ -204,7 +205,7 @@ def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
     changes = np.array([space.tidy(change) for change in (examples[:, main] - space.start[main]) / sizes])
     changes = np.unique(changes[task.reached(changes)], axis=0)
     order = np.argsort([space.cost(change) for change in changes], kind="stable")
-    most = STARTS if space.near is None else MORE_STARTS
+    most = MORE_STARTS if space.where.bounded else STARTS
     return list(changes[order[:most]])
 
 

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,19 +62,19 @@ def kept_in(space: Space, rule: EncodedRule) -> Iterator[Space]:
     before = space.start[None]
     space = replace(space, rules=tuple(other for other in space.rules if other is not rule))
     for way in rule.ways:
-        part: Space | None = space
+        parts = [space]
         for each in way:
-            part = None if part is None else _linked(part, each) if isinstance(each, Link) else _within(part, each)
-        if part is not None:
-            yield part
+            narrowed: Any = _linked if isinstance(each, Link) else _within
+            parts = [one for part in parts for one in narrowed(part, each)]
+        yield from parts
     if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
         numbers = [space.encoding.schema.names.index(name) for name in rule.names]
         still = np.isin(space.column, numbers)  # broken before: nothing of it may change
         yield replace(space, low=np.where(still, 0.0, space.low), high=np.where(still, 0.0, space.high))
 
 
-def _within(space: Space, each: Range) -> Space | None:
-    """Return the changes that end within a range; None where there are none."""
+def _within(space: Space, each: Range) -> list[Space]:
+    """Return the changes that end within a range, if there are any."""
     place = space.encoding.places[each.name]
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
     if each.levels is not None:
@@ -81,7 +82,7 @@ def _within(space: Space, each: Range) -> Space | None:
     low, high = edges(each, _unit(space, place.start, entries))
     start = space.start[place.start]
     if not entries.size:
-        return space if holds((each,), space.encoding, space.start[None], space.start[None])[0] else None
+        return [space] if holds((each,), space.encoding, space.start[None], space.start[None])[0] else []
     entry, size = entries[0], space.basis[place.start, entries[0]]
     least, most = (low - start) / size, (high - start) / size
     if space.whole[entry]:
@@ -89,7 +90,7 @@ def _within(space: Space, each: Range) -> Space | None:
     if each.open and each.low < start < each.high:  # nearer to an edge than solvers go: staying is allowed
         least, most = min(least, 0.0), max(most, 0.0)
     if least > most or least > space.high[entry] or most < space.low[entry]:
-        return None
+        return []
     lower, upper = space.low.copy(), space.high.copy()
     lower[entry] = max(lower[entry], min(least, 0.0))
     upper[entry] = min(upper[entry], max(most, 0.0))
@@ -101,10 +102,10 @@ def _within(space: Space, each: Range) -> Space | None:
     if most < 0:
         rows.append(np.eye(space.size)[entry])
         room.append(most)
-    return _with_rows(replace(space, low=lower, high=upper), rows, room)
+    return [_with_rows(replace(space, low=lower, high=upper), rows, room)]
 
 
-def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]) -> Space | None:
+def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]) -> list[Space]:
     held = int(space.start[place].argmax())
     leads_to = [int(space.basis[place, entry].argmax()) for entry in entries]
     shut = [entry for entry, level in zip(entries, leads_to, strict=True) if level not in levels]
@@ -112,16 +113,17 @@ def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDA
     high[shut] = 0.0
     part = replace(space, high=high)
     if held in levels:
-        return part
+        return [part]
     good = [entry for entry, level in zip(entries, leads_to, strict=True) if level in levels and high[entry] > 0]
     if not good:
-        return None
+        return []
     row = np.zeros(space.size)
     row[good] = -1.0
-    return _with_rows(part, [row], [-1.0])
+    return [_with_rows(part, [row], [-1.0])]
 
 
-def _linked(space: Space, link: Link) -> Space:
+def _linked(space: Space, link: Link) -> list[Space]:
+    """Return the changes that keep a link."""
     said: LinearExpression = link.expression
     values, normal = np.zeros(space.start.size), np.zeros(space.start.size)
     for name, factor in said.values.items():
@@ -129,7 +131,7 @@ def _linked(space: Space, link: Link) -> Space:
         normal[space.encoding.places[name]] += factor
     for name, factor in said.changes.items():
         normal[space.encoding.places[name]] += factor
-    return _with_rows(space, [normal @ space.basis], [-said.constant - float(values @ space.start)])
+    return [_with_rows(space, [normal @ space.basis], [-said.constant - float(values @ space.start)])]
 
 
 def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 ROUNDS = 6
+NONE = slice(0)
 
 
-def column_units(rows: Array, room: Array, fixed: NDArray[np.bool_] | None = None) -> Array:
+def column_units(rows: Array, room: Array, fixed: NDArray[np.bool_] | slice = NONE) -> Array:
     """Return units (v,) of the unknowns of rows (m, v) · x ≤ room; those that are `fixed` keep a unit of 1.
 
     >>> column_units(np.array([[1e-9, 2.0]]), np.array([1.0]))
@@ -24,14 +25,12 @@ def column_units(rows: Array, room: Array, fixed: NDArray[np.bool_] | None = Non
     for _ in range(ROUNDS):
         own = _middle(np.log(np.where(filled, sizes * units, 1.0)), filled, axis=1)
         units = np.exp(-_middle(np.log(np.where(filled, sizes, 1.0)) - own[:, None], filled, axis=0))
-        if fixed is not None:
-            units[:-1][fixed] = units[-1]
+        units[:-1][fixed] = units[-1]
     for _ in range(ROUNDS):  # what is far smaller than the rest of its column must not make the rest large or small
         own = np.log(np.where(filled, sizes * units, 1e-300).max(axis=1, initial=1e-300))
         largest = np.where(filled, np.log(np.where(filled, sizes, 1.0)) - own[:, None], -np.inf)
         units = np.where(filled.any(axis=0), np.exp(-largest.max(axis=0, initial=-700.0)), units)
-        if fixed is not None:
-            units[:-1][fixed] = units[-1]
+        units[:-1][fixed] = units[-1]
     found = units[:-1] / units[-1]
     return np.where(np.isfinite(found) & (found > 0), found, 1.0)
 

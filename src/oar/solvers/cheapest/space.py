@@ -11,7 +11,7 @@ so that |v_i| prices_i is what an entry costs, and limits are low ≤ v ≤ high
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import LinearExpression
+from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbourhood
 from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import FREE, measure
 from oar.actions.sets.norms import Norm
@@ -48,7 +49,7 @@ class Space:
         column: (v,) the number of the entry's column in the schema.
         rows: (m, v), room: (m,): links, and at most one level a category.
         rules: if-then rules; they are no rows, because they can be kept in several ways (`rules`).
-        near: reports which rows (m, d) end where people are; None where people may go anywhere.
+        where: people's neighbourhood, in which changes must end.
         row_errors: (m, v), row_slack: (m,): what an audit lets pass of rows, in proportion to |v| and besides.
         spread: (d,) everybody's standard deviations.
     """
@@ -70,7 +71,7 @@ class Space:
     row_slack: Array
     spread: Array
     rules: tuple[EncodedRule, ...] = ()
-    near: Callable[[Array], NDArray[np.bool_]] | None = None
+    where: Neighbourhood | Everywhere = EVERYWHERE
 
     @property
     def size(self) -> int:
@@ -116,7 +117,7 @@ class Space:
 
     def is_plausible(self, change: Array) -> bool:
         """Report whether v ends where people are."""
-        return self.near is None or bool(self.near(self.person(change)[None])[0])
+        return bool(self.where.near(self.person(change)[None], np.array([NOBODY]), self.start[None])[0])
 
     def tidy(self, change: Array) -> Array:
         """Return v with whole entries whole, and within its bounds."""
@@ -166,7 +167,7 @@ def space_of(
     start: Array,
     kind: str,
     own: Mapping[str, Limit],
-    near: Callable[[Array], NDArray[np.bool_]] | None = None,
+    where: Neighbourhood | Everywhere = EVERYWHERE,
 ) -> Space:
     """Return what a person may change: `limits` as checked, with its own ones in place of everybody's.
 
@@ -205,7 +206,7 @@ def space_of(
         row_slack=np.concatenate([slack, np.zeros(len(groups))]),
         spread=deviation,
         rules=limits.ruled(encoding.schema),
-        near=near,
+        where=where,
     )
 
 

@@ -8,6 +8,7 @@ no bound is higher than a cost that would be accepted.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,12 +108,11 @@ def _ways(space: Space, rule: EncodedRule, steps: Array) -> tuple[RuleAlternativ
     )
     found = []
     for way in rule.ways:
-        part: RuleAlternative | None = free
+        parts = [free]
         for each in way:
-            if part is not None:
-                part = _linked(space, part, each) if isinstance(each, Link) else _within(space, part, each, steps)
-        if part is not None:
-            found.append(part)
+            narrowed: Any = _linked if isinstance(each, Link) else _within
+            parts = [one for part in parts for one in narrowed(space, part, each, steps)]
+        found += parts
     before = space.start[None]
     if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
         numbers = [space.encoding.schema.names.index(name) for name in rule.names]
@@ -121,11 +121,12 @@ def _ways(space: Space, rule: EncodedRule, steps: Array) -> tuple[RuleAlternativ
     return tuple(found)
 
 
-def _linked(space: Space, part: RuleAlternative, link: Link) -> RuleAlternative:
+def _linked(space: Space, part: RuleAlternative, link: Link, steps: Array) -> list[RuleAlternative]:
+    """Return the changes that keep a link."""
     said: LinearExpression = link.expression
     row, errors, size = link_row(said, space.encoding, space.start, space.basis)
     room = -said.constant - sum(by * space.start[space.encoding.places[name]][0] for name, by in said.values.items())
-    return _more(part, row, RULE_LINK_SLACK * errors, room + RULE_LINK_SLACK * size)
+    return [_more(part, row, RULE_LINK_SLACK * errors, room + RULE_LINK_SLACK * size)]
 
 
 def _more(part: RuleAlternative, row: Array, errors: Array, room: float) -> RuleAlternative:
@@ -137,8 +138,8 @@ def _more(part: RuleAlternative, row: Array, errors: Array, room: float) -> Rule
     )
 
 
-def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> RuleAlternative | None:
-    """Return the changes that end within a range; None where there are none."""
+def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> list[RuleAlternative]:
+    """Return the changes that end within a range, if there are any."""
     place = space.encoding.places[each.name]
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
     if each.levels is not None:
@@ -154,7 +155,7 @@ def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> R
         for edge, end, sign in zip((each.low, each.high), ends, (-1, 1), strict=True)
     )
     if not entries.size:
-        return part if least <= start <= most else None
+        return [part] if least <= start <= most else []
     entry, size = entries[0], space.basis[place.start, entries[0]]
     bottom, top = (least - start) / size, (most - start) / size
     bottom, top = bottom - 4 * EPS * abs(bottom), top + 4 * EPS * abs(top)
@@ -163,12 +164,12 @@ def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> R
         bottom, top = np.ceil(bottom - off), np.floor(top + off)
     low, high = part.low.copy(), part.high.copy()
     low[entry], high[entry] = max(low[entry], bottom), min(high[entry], top)
-    return replace(part, low=low, high=high)
+    return [replace(part, low=low, high=high)]
 
 
 def _at_levels(
     space: Space, part: RuleAlternative, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]
-) -> RuleAlternative | None:
+) -> list[RuleAlternative]:
     held = int(space.start[place].argmax())
     leads_to = [int(space.basis[place, entry].argmax()) for entry in entries]
     high, row = part.high.copy(), np.zeros(space.size)
@@ -179,8 +180,8 @@ def _at_levels(
             high[entry] = 0.0
     part = replace(part, high=high)
     if held in levels:
-        return part
-    return _more(part, row, np.zeros(space.size), -1.0) if row.any() else None
+        return [part]
+    return [_more(part, row, np.zeros(space.size), -1.0)] if row.any() else []
 
 
 def _unit(space: Space, at: int, entries: NDArray[np.intp]) -> float:

@@ -186,6 +186,12 @@ class DescentSettings:
     tight: bool = False
     longest: float = FAR
 
+    @classmethod
+    def of(cls, settings: Any) -> DescentSettings:
+        """Read a solver's settings, of which nothing is left open any more; time begins to run."""
+        deadline = time.monotonic() + settings.time_limit
+        return cls(settings.response, settings.max_steps, settings.tolerance, deadline, settings.line_search)
+
     def stop(self, loss: float, gap: float, steps: int) -> str:
         """Return why no further step is begun; "" to go on."""
         if gap <= self.tolerance * abs(loss):

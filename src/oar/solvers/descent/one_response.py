@@ -53,7 +53,7 @@ class OneResponse:
     def refit(self, moves: Array | None, query_move: Array | None = None, near: Outcome | None = None) -> Outcome:
         """Retrain on moved data; from the last refit where training has one minimum."""
         warm = near is not None and self.problem.model.convex
-        memory = Memory(near.fit.parameters) if near is not None and warm else None
+        memory = Memory(near.fit.parameters) if near and warm else None
         point = self.point if query_move is None else self.point + self.in_cost(query_move[None])[0]
         return refit(self.training, moves, point, self.problem.goal_target, memory, PRECISION)
 
@@ -76,7 +76,7 @@ class OneResponse:
         slopes = self.slopes(outcome, None)
         return self.weights * np.einsum("nd,nd->n", slopes, self.respond(slopes, self.budgets))
 
-    def judged(self, outcome: Outcome, query_move: Array | None = None) -> RefitResult:
+    def judged(self, outcome: Outcome, query_move: Array | float = 0.0) -> RefitResult:
         """Return what is lowered at an outcome, and whether it is a success, by the audit's rules."""
         given = Contribution(None if outcome.moves is None else self.in_features(outcome.moves))
         refit = TrainedRefit(self._retraining, given, self._retraining.training, outcome.fit)

@@ -34,11 +34,11 @@ def open_ball_search(
     limits: FeasibleSet,
     max_steps: int,
     deadline: float,
-    start: Array | None = None,
+    start: Array | float = 0.0,
 ) -> tuple[Array, int]:
     """Return moves (n + 1, d) after at most `max_steps` quasi-Newton steps, and how many there were.
 
-    `start` is u (n + 1, d); None for where everybody stands.
+    `start` is u (n + 1, d); 0 for where everybody stands.
     """
     from scipy.optimize import minimize
 
@@ -71,7 +71,7 @@ def open_ball_search(
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
         return step.loss * movers.size, (limits.weights[movers, None] * movers.size / scale * inner).ravel()
 
-    reached = (np.zeros(shape) if start is None else scale * start[movers]).ravel()
+    reached = (scale * np.broadcast_to(start, everyone.shape)[movers]).ravel()
 
     steps = 0
 

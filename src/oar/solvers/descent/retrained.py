@@ -17,7 +17,6 @@ on an approximate gradient certifies nothing, and is not called finished.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,13 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit
+from oar.actions.limits.limit import FREE, Limits
 from oar.actions.own_action import ActionRegion
 from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
-from oar.models.linear.losses import Linear
 from oar.models.training import CostUnits, Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -94,7 +92,7 @@ def solve(
         point, whole = training.point, Lattice(measured)
         known = [start[:, measured.columns] * measured.costs for start in starts]
     objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not problem.model.convex)
-    loop = replace(_descent_settings(settings), tight=not problem.model.smooth)
+    loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth)
     descent = DescentProblem(objective, limits, loop, on_step)
     stay = np.zeros((people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
@@ -231,11 +229,6 @@ def _trustworthy(maker: Signal, training: Training) -> bool:
     return maker.exact and not getattr(training, "damping", 0.0) and not getattr(training, "inexact", "")
 
 
-def _descent_settings(settings: Any) -> DescentSettings:
-    deadline = time.monotonic() + settings.time_limit
-    return DescentSettings(settings.response, settings.max_steps, settings.tolerance, deadline, settings.line_search)
-
-
 class RefittedDescent(Solver):
     """First-order descent on true refits, from several starts."""
 
@@ -308,17 +301,10 @@ class OneShotDescent(RefittedDescent):
 
 def _moves_in_steps(problem: Problem) -> bool:
     """Report whether people of a table may change something that has whole steps or levels."""
-    if problem.limits is None:
-        return False
-    assert problem.people.schema is not None
-    free = Limit()
-    limits = {column.name: problem.limits.columns.get(column.name, free) for column in problem.people.schema}
-    own = {name for one in problem.limits.own.values() for name in one}
-    return any(
-        (column.whole or limits[column.name].step is not None)
-        and (not limits[column.name].immutable or column.name in own)
-        for column in problem.people.schema
-    )
+    limits, schema = problem.limits or Limits(), problem.people.schema or ()
+    own = {name for one in limits.own.values() for name in one}
+    each = ((column, limits.columns.get(column.name, FREE)) for column in schema)
+    return any((column.whole or limit.step) and (not limit.immutable or column.name in own) for column, limit in each)
 
 
 def _no_idle_settings(settings: FrankWolfe) -> None:
@@ -342,7 +328,7 @@ def _suitable(problem: Problem, kind: type) -> dict[str, Any]:
         return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
     if problem.limits is not None:  # moves are made whole afterwards, so that the last digits do not matter
         return {"max_steps": 100, "tolerance": 1e-4 if numbers <= MANY else 1e-3, "restarts": 0}
-    restarts = (24, 8, 0) if isinstance(problem.model, Linear) else (8, 0, 0)
+    restarts = (24, 8, 0) if problem.model.quick else (8, 0, 0)
     size = 0 if numbers <= FEW else 1 if numbers <= MORE else 2
     steps, tolerance = (2_000, 1e-7) if size == 0 else (500, 1e-6)
     if kind is FrankWolfe:

@@ -130,7 +130,7 @@ class Starts:
     def grown(self, history: History) -> Iterable[Start]:
         """Return moves that were grown slowly, which at large budgets end in better minima than full responses do."""
         if self._opens:
-            return self._open_ball(None)
+            return self._open_ball(0.0)
         moves, steps = np.zeros(self._shape), 0
         for share in GROWTH:
             smaller = replace(self.descent, feasible=self._feasible.smaller(share))
@@ -199,7 +199,7 @@ class Starts:
 
     def grown_and_wandered(self, history: History) -> Iterable[Start]:
         """Return where wandering leads to from moves that were grown slowly."""
-        (grown,) = self._open_ball(None)
+        (grown,) = self._open_ball(0.0)
         return [replace(start, steps=start.steps + grown.steps) for start in self._wandered(grown.moves)]
 
     def wandered_from(self, number: int, draw: Array, history: History) -> Iterable[Start]:
@@ -263,7 +263,7 @@ class Starts:
         goes_on = history.best_kind == PAST_KINKS and not self.descent.late
         return self.reopened(history) if goes_on else ()
 
-    def _open_ball(self, start: Array | None, **more: Any) -> list[Start]:
+    def _open_ball(self, start: Array | float, **more: Any) -> list[Start]:
         """Return moves found by quasi-Newton steps in the opened ball."""
         loop = self.descent.settings
         most = min(OPEN_STEPS, loop.max_steps)

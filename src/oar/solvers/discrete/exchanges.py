@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models.training import CostUnits
 from oar.problem import Problem
 from oar.signals.base import Outcome
 from oar.solvers.descent.corners import MostLiked
@@ -141,7 +140,7 @@ class ExchangeSearch:
         if not 0 < LEAST_EACH * movers <= TRIED or descent.objective.from_scratch or not descent.settings.max_steps:
             return here
         for _ in range(MOST_ROUNDS):
-            moves, last, loss = here.moves.copy(), None, here.loss
+            moves, last, loss = here.moves.copy(), here.step.outcome, here.loss
             for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(self._weights):
                 if descent.late:
                     break
@@ -151,7 +150,7 @@ class ExchangeSearch:
                     outcome = descent.judged(trial, here.step.memory, PRECISION)
                     if outcome.loss < loss - descent.settings.tolerance * abs(loss):
                         moves, last, loss = trial, outcome, outcome.loss
-            if last is None:
+            if not loss < here.loss:
                 break
             here = replace(self._with_rest(moves, began=last), gap=here.gap, ended=here.ended)
             self.steps += 1
@@ -185,8 +184,7 @@ class ExchangeSearch:
 
     def _gap_bound(self, here: DescentEnd) -> float:
         """Return a bound of the gap. Of many people links are left out: that only makes it larger, and saves time."""
-        limits = self.descent.feasible
-        assert isinstance(limits, FeasibleRegions)
+        limits: Any = self.descent.feasible
         if here.moves.size > MANY:
             limits = replace(limits, region=limits.region.without_links())
         return limits.gap(here.moves, here.step.slopes)
@@ -201,8 +199,7 @@ class ExchangeSearch:
         if whole.discrete.all():
             began = self.descent.judged(fixed, None, PRECISION) if began is None else began
             return DescentEnd(objective.signalled(fixed, began), np.inf, [began.loss], "steps")
-        training = objective.training
-        assert isinstance(training, CostUnits)
+        training: Any = objective.training
         rest = FeasibleRegions(whole.rest(fixed), self.descent.feasible.weights)
         from_there = replace(objective, training=training.from_there(fixed[:-1]), query=objective.query + fixed[-1])
         inner = DescentProblem(from_there, rest, replace(self.descent.settings, response="spectral"))
@@ -247,6 +244,7 @@ class ExchangeSearch:
         gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
         memory = None if descent.objective.from_scratch else here.step.memory
         best: Exchanged | None = None
+        least = np.inf
         part, enough = min(1.0, 2 * share), here.loss - descent.settings.tolerance * abs(here.loss)
         while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not descent.late:
             some = order[: int(np.ceil(part * gainers))]
@@ -254,10 +252,10 @@ class ExchangeSearch:
             moves[some] = aims[some]
             with suppress(NumericsError):
                 outcome = descent.judged(moves, memory, PRECISION)
-                if best is not None and outcome.loss >= best.outcome.loss:
+                if outcome.loss >= least:
                     break
                 if outcome.loss < enough:
-                    best = Exchanged(outcome, moves, part)
+                    best, least = Exchanged(outcome, moves, part), outcome.loss
             part /= 2
         return best
 

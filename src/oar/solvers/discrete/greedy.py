@@ -85,10 +85,10 @@ class LeverSearch:
 
     def run(self) -> LeverSearchEnd:
         """Return where the best of the searches from the best first changes ends."""
-        best = self._from({}, few=True)
+        best = self._from({}, self._ground.loss({}), few=True)
         for first in self._firsts()[0 if not best.changes else 1 : self._effort.starts]:
             self._began = self._ground.refits
-            found = self._from(first, few=True)
+            found = self._from(first, self._ground.loss(first), few=True)
             best = min(best, found, key=lambda pulled: pulled.loss)
         return self._from(best.changes, best.loss)
 
@@ -102,18 +102,17 @@ class LeverSearch:
         singles = [{person: what} for person, what in shortlist(self._ground.promised({}), open_, many)]
         return sorted(singles, key=self._ground.loss)
 
-    def _from(self, changes: Changes, loss: float | None = None, few: bool = False) -> LeverSearchEnd:
+    def _from(self, changes: Changes, loss: float, few: bool = False) -> LeverSearchEnd:
         """Add and exchange from some changes until the limits are reached or nothing helps, or until there are FEW."""
-        loss = self._ground.loss(changes) if loss is None else loss
         while not self._short:
             if few and len(changes) >= FEW:
                 return LeverSearchEnd(changes, loss, False)
             if loss <= self._enough or not self._open.now(changes).any():
                 return LeverSearchEnd(changes, loss, True)
-            added = self._added(changes, loss)
-            if added is None:
+            more, least = self._added(changes, loss)
+            if not falls(loss, least):
                 return LeverSearchEnd(changes, loss, True)
-            changes, loss = self._exchanged(*added)
+            changes, loss = self._exchanged(more, least)
             self._tell(changes, loss)
         return LeverSearchEnd(changes, loss, False) if few else self._in_batches(changes, loss)
 
@@ -139,11 +138,10 @@ class LeverSearch:
                 best, least = trial, loss
         return best, least
 
-    def _added(self, changes: Changes, loss: float) -> tuple[Changes, float] | None:
-        """Make one more change; None where none of those tried lowers the loss."""
+    def _added(self, changes: Changes, loss: float) -> tuple[Changes, float]:
+        """Make that one more change of those tried which has the least loss."""
         promised = self._ground.promised(changes)
-        found, least = self._best(changes, promised, self._open.now(changes), self._effort.shortlist, loss)
-        return (found, least) if falls(loss, least) else None
+        return self._best(changes, promised, self._open.now(changes), self._effort.shortlist, loss)
 
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
@@ -160,17 +158,16 @@ class LeverSearch:
         useless = int(np.argmin(losses))
         if falls(loss, losses[useless]):
             return without[useless], losses[useless]
-        promised = None if self._ground.exact else self._ground.promised(changes)
-        people = list(changes)
+        exact, people = self._ground.exact, list(changes)
+        here = np.zeros(0) if exact else self._ground.promised(changes)
         most = max(1, self._effort.shortlist // FEWER)
-        for place in np.argsort(losses, kind="stable")[: None if self._ground.exact else MOST_UNDONE]:
+        for place in np.argsort(losses, kind="stable")[: None if exact else MOST_UNDONE]:
             if self._short:
                 return None
             rest, person = without[place], people[place]
             open_ = self._open.now(rest)
             open_[person, changes[person]] = False
-            expected = self._ground.promised(rest) if promised is None else promised
-            now = losses[place] if promised is None else loss
+            expected, now = (self._ground.promised(rest), losses[place]) if exact else (here, loss)
             found, least = self._best(rest, expected, open_, most, now, loss)
             if falls(loss, least):
                 return found, least

@@ -30,7 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.choice import Levers
+from oar.errors import OptionError
 from oar.models.centroid.nearest_centroid import goal_loss
+from oar.models.training import displaced
+from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, TrainedRefit
 
@@ -124,23 +127,17 @@ class OpenChanges:
     def _others(self) -> NDArray[np.bool_]:
         """(n, k): where a flip would change something, and is allowed to."""
         relabel = self.levers.relabel
-        if relabel is None or relabel.soft is not None:
-            return np.zeros(self._targets.shape, dtype=bool)
         own = (self._targets == 1.0) & (self._targets.sum(axis=1, keepdims=True) == 1.0)
         return ~own & relabel.allowed & (relabel.mask & (self._weights > 0))[:, None]
 
     @cached_property
     def _free_to_leave(self) -> NDArray[np.bool_]:
-        withhold = self.levers.withhold
-        none = np.zeros(len(self._weights), dtype=bool)
-        return none if withhold is None else withhold.mask & (self._weights > 0)
+        return self.levers.withhold.mask & (self._weights > 0)
 
     def quotas(self, changes: Changes) -> tuple[int, int]:
         """Return how many flips, and how many leavers, are still allowed."""
         leavers = sum(what == LEAVE for what in changes.values())
-        levers, done = (self.levers.relabel, self.levers.withhold), (len(changes) - leavers, leavers)
-        flips, strikes = (0 if one is None else one.most - count for one, count in zip(levers, done, strict=True))
-        return flips, strikes
+        return self.levers.relabel.most - (len(changes) - leavers), self.levers.withhold.most - leavers
 
     def fills(self, changes: Changes) -> bool:
         """Report whether some changes leave somebody, and no class empty that was not."""
@@ -183,6 +180,12 @@ class OpenChanges:
         return batch
 
 
+def no_members_ask(problem: Problem) -> None:
+    """Refuse members who ask from wherever they move: changes of labels are ranked for who stays where it is."""
+    if problem.asked.members is not None:
+        raise OptionError("query: members who move with their data can be asked about only where moves are all.")
+
+
 def shortlist(promised: Array, open_: NDArray[np.bool_], most: int) -> list[tuple[int, int]]:
     """Return the most promising open changes (n, k + 1), best first; ties in the order of people."""
     places = np.flatnonzero(open_)
@@ -205,7 +208,7 @@ class CentroidGround(Ground):
         """Keep where everybody stands, seen from the query."""
         super().__init__(retraining, start)
         problem, features = retraining.problem, retraining.features
-        self._offsets = (features if start.moves is None else features + start.moves) - problem.query_features
+        self._offsets = displaced(features, start.moves) - problem.query_features
         self._goal = problem.goal
 
     def _look(self, changes: Changes) -> tuple[Array, Array]:
@@ -282,8 +285,8 @@ class RefittedGround(Ground):
     def promised(self, changes: Changes) -> Array:
         """Return (n, k + 1) the loss now plus each change's first-order effect; all equal where there is no signal."""
         key = frozenset(changes.items())
-        kept = next((one for one in (self._last, self._newest) if one[0] == key), None)
-        refit = self._refit(changes) if kept is None else kept[1]
+        kept = dict([self._newest, self._last])
+        refit = kept[key] if key in kept else self._refit(changes)
         here, retraining = applied(changes, self.start), self._retraining
         nothing = np.zeros((len(here.parts[1]), here.parts[1].shape[1] + 1))
         if refit is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,9 @@ class Lattice:
         self.measured, self.region = measured, measured.unruled
         self.steps = measured.steps * measured.costs  # in cost; 0 where anything goes
         self.discrete = self.steps > 0
-        self.rules = () if measured.ruled is None else measured.ruled.rules
-        self.plausible_only = measured.where is not None  # moves must end where people are
-        self._ruled: Any = measured.ruled  # asked only where there are rules
+        self.rules = measured.rules
+        self.plausible_only = measured.where.bounded  # moves must end where people are
+        self._ruled = measured.ruled  # asked only where there are rules
         offered = np.ones(self.steps.size, dtype=bool)  # a category is offered in its first coordinate's place
         for each in self.region.levels:
             offered[each.place.start + 1 : each.place.stop] = False

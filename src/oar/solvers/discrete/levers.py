@@ -24,7 +24,6 @@ from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
-from oar.models.linear.losses import Linear
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -39,6 +38,7 @@ from oar.solvers.discrete.ground import (
     RefittedGround,
     applied,
     changes_of,
+    no_members_ask,
 )
 from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper, current_effort
@@ -63,14 +63,12 @@ class LeverSolver:
 
     def __init__(self, problem: Problem, on_step: OnStep) -> None:
         """Fit the model to the people as they are."""
-        assert problem.levers is not None
-        if problem.asked.members is not None:
-            raise OptionError("query: members who move with their data can be asked about only where moves are all.")
+        no_members_ask(problem)
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self.before = Contribution.of(problem.people, problem.regresses).with_moves(None)
         self.retraining = OwnTraining(problem, ROUGH if isinstance(problem.model, Ensemble) else TIGHT, EMPTY)
         self._exact = problem.model.plain_means and problem.plain
-        self.soft = problem.levers.relabel is not None and problem.levers.relabel.soft is not None
+        self.soft = problem.levers.relabel.soft is not None
         usual = _effort(problem)
         self.effort = replace(usual, refits=max(1, round(current_effort().refits * usual.refits)))
         self._least = problem.model.least_loss
@@ -98,7 +96,7 @@ class LeverSolver:
         later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
         if self.soft:
             soft = self._softened(state, later)
-            return [soft] if self.levers.withhold is None else [soft, self._struck(soft, later)]
+            return [soft, self._struck(soft, later)] if self.levers.withhold else [soft]
         start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
         ground = self._ground(start)
         if not changes:
@@ -107,8 +105,8 @@ class LeverSolver:
 
     def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
-        each = (Levers(self.levers.relabel, None), Levers(None, self.levers.withhold))
-        found = [self._search(ground, some, effort).run() for some in each if some.relabel or some.withhold]
+        each = (Levers(relabel=self.levers.relabel), Levers(withhold=self.levers.withhold))
+        found = [self._search(ground, some, effort).run() for some in each if some]
         if len(found) > 1:
             found += [self._search(ground, self.levers, effort).refined(one.changes) for one in found]
         return found
@@ -124,21 +122,20 @@ class LeverSolver:
     def _softly(self) -> list[LeverProposal]:
         """Soften labels; with strikes, take turns from either."""
         soft = self._softened(self.unmoved, self.effort)
-        if self.levers.withhold is None:
+        if not self.levers.withhold:
             return [soft]
         strike = self._struck(self.unmoved, self.effort)
         return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
 
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
-        assert self.levers.relabel is not None
         limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
         return soften(self.retraining, limits, state.given, most, self._on_step)
 
     def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
         start = replace(state.given, weights=self.before.weights)
-        search = self._search(self._ground(start), Levers(None, self.levers.withhold), effort)
+        search = self._search(self._ground(start), Levers(withhold=self.levers.withhold), effort)
         away = changes_of(state.given, start)
         return self._state(start, search.refined(away) if away else search.run())
 
@@ -152,7 +149,7 @@ def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_ste
             levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
         )
     found = [levering.unmoved, *levering.pulled()]
-    if part_of(problem.action, Perturb) is not None:
+    if problem.moves:
         by_levers = min(found, key=lambda state: state.loss)
         by_moves = _moved(levering, levering.unmoved, propose_moves)
         found.append(by_moves)
@@ -196,15 +193,14 @@ def _moved(levering: LeverSolver, state: LeverProposal, propose_moves: Callable[
 
 def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposal:
     problem, people = levering.problem, levering.problem.people
-    moves, targets, weights = state.given.parts
-    moves = np.zeros((people.size, people.dimensions)) if moves is None else moves
+    moves, targets, weights = state.given.over(levering.retraining.before)
     soft = levering.soft
     away = (weights == 0) & (people.row_weights > 0)
     return Proposal(
         plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=targets, away=away),
         solver="frank-wolfe labels" if soft else "greedy exchange",
         claimed_loss=state.loss,
-        gap=state.gap if soft and levering.levers.withhold is None and state.given.moves is None else np.inf,
+        gap=state.gap if soft and not levering.levers.withhold and state.given.moves is None else np.inf,
         exact=False,
         finished=state.finished,
         steps=state.steps,
@@ -228,8 +224,7 @@ def _effort(problem: Problem) -> Effort:
     if isinstance(problem.model, Ensemble):  # which only says where to look
         return Effort(int(np.clip(1e5 / problem.people.size, 5, 100)), 8, 1)
     model = problem.model.unscaled
-    quick = isinstance(model, Linear)
-    most = 2_000 if quick else 1_000 if model.closed_form is not None else 600
+    most = 2_000 if model.quick else 1_000 if model.closed_form is not None else 600
     outputs = problem.people.size * (1 if problem.regresses else len(problem.people.classes))
     refits = int(np.clip(most * NUMBERS / max(outputs, NUMBERS), 50, most))
     return Effort(refits, int(np.clip(refits // 30, 6, 64)), 2 if refits >= PLENTY else 1)

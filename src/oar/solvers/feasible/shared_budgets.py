@@ -45,18 +45,18 @@ class SharedBudgets(FeasibleSet):
         radii: (n,), how far each row may move; 0 for rows that stay.
         persons: (n,), whose row it is, 0, 1, ….
         totals: (n,), how far whose row it is may move with all of them, the same for all of its rows that may move;
-            None where a row may take all of it: then it is the largest radius.
+            the radii where a row may take all of it.
     """
 
     norm: Norm
     radii: Array
     persons: Rows
-    totals: Array | None = None
+    totals: Array
 
     @cached_property
     def budgets(self) -> Array:
         """Everyone's total (m,); 0 where no row may move."""
-        return self._largest(self.radii if self.totals is None else np.where(self.radii > 0, self.totals, 0.0))
+        return self._largest(np.where(self.radii > 0, self.totals, 0.0))
 
     @cached_property
     def caps(self) -> Array:
@@ -65,7 +65,7 @@ class SharedBudgets(FeasibleSet):
 
     def smaller(self, share: float) -> SharedBudgets:
         """Return the same with budgets of this share."""
-        return replace(self, radii=share * self.radii, totals=None if self.totals is None else share * self.totals)
+        return replace(self, radii=share * self.radii, totals=share * self.totals)
 
     def spent(self, moves: Array) -> Array:
         """Return what each person uses (m,), Σ_t ‖δ_it‖."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.plans import MemberPlan, Proposal
+from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
 from oar.solvers.centroids.exact import Reach, reach_of
@@ -39,11 +39,11 @@ def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Propo
 
     The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
     """
-    assert problem.best is not None
-    simple = problem.limits is None and problem.keep is None and problem.plain
+    number: int = problem.best.number  # type: ignore[union-attr]
+    simple = problem.within_balls and problem.keep is None and problem.plain
     if simple and problem.model.plain_means:
-        return _of_centroids(problem, problem.best.number, propose, query)
-    return _found(problem, problem.best.number, propose, signal, query)
+        return _of_centroids(problem, number, propose, query)
+    return _found(problem, number, propose, signal, query)
 
 
 def _of_centroids(problem: Problem, number: int, propose: Propose, query: bool) -> Proposal:
@@ -79,7 +79,7 @@ class Ranking:
         answering = OneResponse.of(problem, signal, query)
         return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
 
-    def order(self, plan: MemberPlan | None) -> NDArray[np.intp]:
+    def order(self, plan: Any) -> NDArray[np.intp]:
         """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
         each = None if plan is None else self.answering.in_cost(plan.each)
         try:
@@ -90,14 +90,14 @@ class Ranking:
         gains = np.where(self.able, gains, -np.inf)
         return np.argsort(-gains, kind="stable")[: int(self.able.sum())]
 
-    def first(self, number: int, plan: MemberPlan | None) -> Mask:
+    def first(self, number: int, plan: Any) -> Mask:
         """Return the most useful members after a plan."""
         members = np.zeros(self.able.size, dtype=bool)
         members[self.order(plan)[:number]] = True
         return members
 
-    def swapped(self, members: Mask, plan: MemberPlan) -> Mask | None:
-        """Return the choice with that one member exchanged which a refit likes best; None where it likes none.
+    def swapped(self, members: Mask, plan: Any) -> Mask:
+        """Return the choice with that one member exchanged which a refit likes best; the choice where it likes none.
 
         Who stays does not move any more, and who comes in answers the signal; all others move as planned.
         """
@@ -107,18 +107,15 @@ class Ranking:
         answers = answering.respond(answering.slopes(now, None), answering.budgets)
         leaving = order[members[order]][::-1][:SWAPPED]
         coming = order[~members[order]][:SWAPPED]
-        found, least = None, now.loss
+        other, least = members, now.loss
         for leaves in leaving:
             for comes in coming:
                 moves = each.copy()
                 moves[leaves], moves[comes] = 0.0, answers[comes]
                 loss = answering.refit(moves, plan.query_move, now).loss
                 if loss < least:
-                    found, least = (leaves, comes), loss
-        if found is None:
-            return None
-        other = members.copy()
-        other[found[0]], other[found[1]] = False, True
+                    other, least = members.copy(), loss
+                    other[leaves], other[comes] = False, True
         return other
 
 
@@ -130,10 +127,9 @@ def _found(problem: Problem, number: int, propose: Propose, signal: Any, query: 
     members, convex = ranking.first(number, None), problem.model.convex
     best = propose(problem.with_action(participants=members, seed=None))
     tried = [members]
-    for start in (best, None) if convex else (best,):  # from the first choice, then from where everyone has moved
-        latest = propose(everyone) if start is None else start
+    for again in (False, True) if convex else (False,):  # from the first choice, then from where everyone has moved
+        latest = propose(everyone) if again else best
         for _ in range(ROUNDS if convex else FEW_ROUNDS):
-            assert isinstance(latest.plan, MemberPlan)
             members = ranking.first(number, latest.plan)
             if _known(members, tried):
                 break
@@ -149,12 +145,10 @@ def _found(problem: Problem, number: int, propose: Propose, signal: Any, query: 
 def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Proposal, tried: list[Mask]) -> Proposal:
     """Exchange single members as long as a plan for the new choice has a lower loss."""
     for _ in range(ROUNDS):
-        assert isinstance(best.plan, MemberPlan)
-        members = best.plan.problem.allowance.mask
-        assert members is not None
+        members = best.plan.problem.allowance.acting(problem.people.size)
         with suppress(NumericsError):
             swapped = ranking.swapped(members, best.plan)
-            if swapped is not None and not _known(swapped, tried):
+            if not _known(swapped, tried):
                 tried.append(swapped)
                 other = propose(problem.with_action(participants=swapped, seed=None))
                 if _loss(other) < _loss(best):

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.goals import ClassWish
 from oar.goals.wishes import failing, mean, worst
 from oar.plans import Proposal
 from oar.problem import Problem
@@ -32,9 +31,7 @@ def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
     """Return the best of a few plans, judged by what is asked for; `plan(together=…)` or `plan(by=…)` makes one."""
     smooth = True
     if problem.undecided:
-        wish = problem.wishes[0]
-        assert isinstance(wish, ClassWish)
-        plans = [plan(by=code) for code in wish.codes]
+        plans = [plan(by=code) for code in problem.wanted_codes]
     elif problem.query.several == "share":
         plans, smooth = [plan(together=mean), plan(together=failing(edges(problem)))], False
     else:

@@ -85,7 +85,7 @@ class _Anchored:
     """People who were changed, with the targets that they are to keep."""
 
     def __init__(self, problem: Problem, told: Effects) -> None:
-        self._problem = problem
+        self._problem, self._limits = problem, problem.kept.limits  # type: ignore[union-attr]
         self._rows: list[Array] = []
         self._targets: list[Array] = []
         self._seen: set[tuple[str, int]] = set()
@@ -93,8 +93,7 @@ class _Anchored:
 
     def add(self, told: Effects) -> None:
         """Take in whose prediction changed, and who is predicted less well than before."""
-        problem, keep = self._problem, self._problem.keep
-        assert keep is not None
+        problem, keep = self._problem, self._limits
         features = np.asarray(problem.people.features, dtype=np.float64)
         if told.before.ndim == 1:
             classes = np.eye(len(problem.people.classes))

@@ -190,8 +190,15 @@ def _who(problem: Problem, action: Any) -> Any:
 
 def _asking(problem: Problem) -> Any:
     asked, query = problem.asked, problem.query
+    among = asked.among if asked.among.size else None
+    among = among
     return (
-        (asked.points, asked.members, asked.among, [wish.identity for wish in problem.wishes]),
+        (
+            asked.points,
+            asked.members,
+            among,
+            [wish.identity for wish in problem.wishes],
+        ),
         {name: getattr(query, name) for name in ASKED},
     )
 

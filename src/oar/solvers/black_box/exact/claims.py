@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box import LEAST
-from oar.goals import ClassWish
 from oar.goals.wishes import TIE
 from oar.plans import MemberPlan, Proposal
 from oar.plans.proof import Hints
@@ -47,7 +46,7 @@ def outputs_of(counts: NDArray[np.intp]) -> Array:
 def levels(problem: Problem, outputs: Array) -> bool:
     """Report whether any of these log-probabilities (m, k) give the goal as much as another class, and no more."""
     wish = problem.wishes[0]
-    if not isinstance(wish, ClassWish) or wish.probability is not None:
+    if problem.regresses or problem.query.probability is not None:
         return False
     return any(not wish.reached(row) and wish.lead(row) > -TIE * (1 + float(np.abs(row).max())) for row in outputs)
 
@@ -55,7 +54,7 @@ def levels(problem: Problem, outputs: Array) -> bool:
 def proposal(
     problem: Problem,
     query_move: Array,
-    moves: Array | None,
+    moves: Array | float,
     *,
     loss: float,
     bound: float,
@@ -71,7 +70,7 @@ def proposal(
         aside = f" The goal came first: a goal loss of {bound:.6g} may be had, where another class is predicted."
     everyone = (problem.people.size, problem.people.dimensions)
     return Proposal(
-        plan=MemberPlan(problem, query_move + 0.0, np.zeros(everyone) if moves is None else moves + 0.0),
+        plan=MemberPlan(problem, query_move + 0.0, np.zeros(everyone) + moves),
         solver="exact",
         claimed_loss=loss,
         gap=max(loss - bound, 0.0),
@@ -93,9 +92,9 @@ def at_least(length: float) -> str:
     return f"{float(SIX_DIGITS.create_decimal_from_float(length)):.6g}"
 
 
-def own_way(problem: Problem, least: float | None, why_never: str, level: bool) -> str:
-    """Say which budget of its own is enough for the query, or why none is: maybe as the goal is level at best."""
-    if least is None:
+def own_way(problem: Problem, least: float, why_never: str, level: bool) -> str:
+    """Say which budget of its own is enough for the query, or why none is (∞): maybe as the goal is level at best."""
+    if least == np.inf:
         return f"No move of the query is enough: {why_never} {problem.goal_words}{MORE if level else ''}."
     return (
         f"The query reaches the goal by itself with any budget of at least {at_least(least)}, by the shortest move "

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,17 @@ HANGS = "hangs on who comes first of people that are equally far from it, which 
 
 class TooMany(Exception):
     """There are too many neighbourhoods to look at."""
+
+
+class WayIn(NamedTuple):
+    """The shortest move into a neighbourhood: its number, the move (d,) and its length, which is ∞ where none is."""
+
+    number: int
+    move: Array
+    length: float
+
+
+NO_WAY = WayIn(-1, np.zeros(1), np.inf)
 
 
 @dataclass(eq=False)
@@ -85,18 +96,18 @@ class Regions:
             each = np.where(outside, needed[self.sets[:, place]], 0.0)
             self.bounds = np.maximum(self.bounds, each.max(axis=1))
 
-    def into(self, number: int) -> tuple[Array, float] | None:
-        """Return the shortest move into one neighbourhood, distances a hair apart, and its length; None if none is."""
+    def into(self, number: int) -> WayIn:
+        """Return the shortest move into one neighbourhood, distances a hair apart."""
         normals, slack, hair, _ = self._limits(number, self.blur)
         if (slack[hair == np.inf] < 0).any():
-            return None
+            return NO_WAY
         if (slack >= 0).all():
-            return np.zeros(self.offsets.shape[1]), 0.0
+            return WayIn(number, np.zeros(self.offsets.shape[1]), 0.0)
         some = hair < np.inf
         move = self._counted(shortest_within, normals[some], slack[some], self.norm, TIGHT)
         if move is None or (normals @ move > slack + hair / 4).any():  # or it was none, but for rounding
-            return None
-        return move, float(self.norm.length(move))
+            return NO_WAY
+        return WayIn(number, move, float(self.norm.length(move)))
 
     def excluded(self, number: int, budget: float) -> bool:
         """Report whether it is proved that one neighbourhood is beyond a budget, however ties are settled."""
@@ -131,15 +142,15 @@ class Regions:
         except RuntimeError:  # scipy did not come to an end
             raise TooMany from None
 
-    def nearest(self, among: Flags, budget: float) -> tuple[int, Array, float] | None:
-        """Return which of some neighbourhoods has the shortest move within a budget, that move, and its length."""
-        best, limit = None, budget
+    def nearest(self, among: Flags, budget: float) -> WayIn:
+        """Return the shortest move within a budget into any of some neighbourhoods."""
+        best = NO_WAY
         for number in self._in_order(among):
-            if self.bounds[number] > limit:
+            if self.bounds[number] > min(best.length, budget):
                 break
-            found = self.into(number)
-            if found is not None and found[1] <= limit and (best is None or found[1] < limit):
-                best, limit = (int(number), *found), found[1]
+            found = self.into(int(number))
+            if found.length <= budget and found.length < best.length:
+                best = found
         return best
 
     def any_within(self, among: Flags, budget: float) -> bool:
@@ -151,13 +162,14 @@ class Regions:
         places = np.flatnonzero(among)
         return places[np.argsort(self.bounds[places], kind="stable")]
 
-    def shortest(self) -> Array | None:
-        """Return the shortest move (d,) that gets the goal, a hair inside its region; None if there is none."""
+    def shortest(self) -> WayIn:
+        """Return the shortest move, in units of the features, that gets the goal, a hair inside its region."""
         stay = np.zeros(self.offsets.shape[1])
         if not self.said(stay)[0]:
-            return stay
+            return WayIn(-1, stay, 0.0)
         found = self.nearest(self.reached, FARTHEST)
-        return None if found is None else self.size * found[1] + 0.0
+        move = self.size * found.move + 0.0
+        return WayIn(found.number, move, float(self.norm.length(move)) if found.length < np.inf else np.inf)
 
 
 def regions_of(problem: Problem) -> Regions | None:
@@ -200,19 +212,19 @@ def propose(problem: Problem) -> Proposal | None:
 
 def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
     budget = problem.query_budget / regions.size
-    chosen, loss, bound = None, np.inf, np.inf
+    chosen, loss, bound = NO_WAY, np.inf, np.inf
     order = np.lexsort([regions.losses, ~regions.reached])
     kinds = dict.fromkeys(zip(regions.reached[order].tolist(), regions.losses[order].tolist(), strict=True))
     for reached, least in kinds:  # the goal first, then the least loss
         among = (regions.reached == reached) & (regions.losses == least)
-        found = regions.nearest(among, budget) if chosen is None else None
-        if found is not None:
+        found = NO_WAY if chosen.length < np.inf else regions.nearest(among, budget)
+        if found.length < np.inf:
             chosen, loss = found, least
-        if least < bound and (found is not None or regions.any_within(among, budget)):
+        if least < bound and (found.length < np.inf or regions.any_within(among, budget)):
             bound = least
-    if chosen is None:
+    if chosen.length == np.inf:
         return None  # every neighbourhood within the budget hangs on a tie
-    move, there = regions.size * chosen[1], (not regions.reached[chosen[0]], loss)
+    move, there = regions.size * chosen.move, (not regions.reached[chosen.number], loss)
     if regions.said(move) != there:
         return None  # distances that are so nearly equal are told apart by rounding alone
     here = regions.said(np.zeros_like(move))
@@ -221,7 +233,7 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
     return proposal(
         problem,
         move,
-        None,
+        0.0,
         loss=there[1],
         bound=bound,
         suffices=_suffices(problem, regions),
@@ -234,8 +246,8 @@ def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
 def _suffices(problem: Problem, regions: Regions) -> str:
     try:
         shortest = regions.shortest()
-        if shortest is None and regions.any_within(regions.reached, FARTHEST):
+        if shortest.length == np.inf and regions.any_within(regions.reached, FARTHEST):
             return f"Whether any move of the query is enough for {problem.goal_words} {HANGS}"
     except TooMany:
         return ""
-    return own_way(problem, None if shortest is None else float(regions.norm.length(shortest)), NO_SET, regions.level)
+    return own_way(problem, shortest.length, NO_SET, regions.level)

@@ -216,8 +216,7 @@ def propose(problem: Problem) -> Proposal | None:
 def _suffices(problem: Problem, ring: Ring, leading: bool) -> str:
     """Say by how much larger budgets would be enough: whoever can go farther can do all that was possible before."""
     allowance, size = problem.allowance, problem.people.size
-    mask = np.ones(size) if allowance.mask is None else allowance.mask.astype(np.float64)
-    units = mask if allowance.single else allowance.everyones(size)
+    units = allowance.acting(size).astype(np.float64) if allowance.single else allowance.everyones(size)
 
     def enough(scale: float) -> bool:
         votes = ring.best(scale * units, ring.blur, leading)

@@ -42,24 +42,20 @@ class Leaves:
     reached: Flags
     level: bool
 
-    def nearest(self) -> int | None:
-        """Return the leaf with the shortest move among those that give the goal; None if no leaf does."""
-        return _first(self.reached, self.lengths, self.losses)
+    @property
+    def least(self) -> float:
+        """The length of the shortest move into a leaf that gives the goal; infinite if no leaf does."""
+        return float(self.lengths[self.reached].min(initial=np.inf))
+
+    def nearest(self) -> int:
+        """Return the leaf with the shortest move, among those that give the goal if there are any."""
+        return int(np.lexsort([self.losses, self.lengths, ~self.reached])[0])
 
     def best(self, budget: float) -> int:
         """Return the best leaf within a budget: the goal first, then the least loss, then the shortest move."""
-        near = self.lengths <= budget
-        found = _first(near & self.reached, self.losses, self.lengths)
-        if found is None:
-            found = _first(near, self.losses, self.lengths)
-        assert found is not None  # the query's own leaf is always within its budget
-        return found
-
-
-def _first(among: Flags, *keys: Array) -> int | None:
-    """Return which of some comes first by these keys; None if there are none."""
-    places = np.flatnonzero(among)
-    return int(places[np.lexsort([key[places] for key in reversed(keys)])[0]]) if places.size else None
+        near = np.flatnonzero(self.lengths <= budget)  # the query's own leaf always is
+        keys = (self.lengths, self.losses, ~self.reached)  # the last counts first
+        return int(near[np.lexsort([key[near] for key in keys])[0]])
 
 
 def propose(problem: Problem) -> Proposal | None:
@@ -68,15 +64,14 @@ def propose(problem: Problem) -> Proposal | None:
     if leaves is None:
         return None
     budget = problem.query_budget
-    best, nearest = leaves.best(budget), leaves.nearest()
-    least = None if nearest is None else float(leaves.lengths[nearest])
+    best = leaves.best(budget)
     return proposal(
         problem,
         leaves.moves[best],
-        None,
+        0.0,
         loss=float(leaves.losses[best]),
         bound=float(leaves.losses[leaves.lengths <= budget].min()),
-        suffices=own_way(problem, least, NO_LEAF, leaves.level),
+        suffices=own_way(problem, leaves.least, NO_LEAF, leaves.level),
         steps=len(leaves.losses),
         reached=bool(leaves.reached[best]),
     )
