@@ -18,6 +18,7 @@ seen outside.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from oar.checks import need_jax, real_numbers
 from oar.errors import DataError
-from oar.models import Centroids, Scaled
+from oar.models import Centroids
 from oar.models.linear.losses import Linear, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, units_of
 from oar.models.training import Fit
@@ -51,14 +52,14 @@ def bind(model: Any, people: Population) -> Any:
 
 
 def _bound(model: Any, people: Population) -> Any:
-    if isinstance(model, Linear):
+    if model.quick:
         return FeatureUnits.of(model, people)
     return model.training(people)
 
 
 def shares_units(model: Any) -> bool:
     """Report whether θ means the same in every round."""
-    return not isinstance(model, Scaled)
+    return model.unscaled is model
 
 
 def own_form(training: Any, flat: Array) -> Any:
@@ -104,8 +105,8 @@ def update_of(
 ) -> Update:
     """Return one round's work: `people` are all whom the rule reads, `newest` (m,) who of them has just arrived."""
     training = bind(model, people)
-    own = None if before is None else before.copy()  # a rule may write to it
-    return Update(number, own, training, training.moved(moves), newest, class_labels(model, people))
+    # A rule may write to θ before
+    return Update(number, copy(before), training, training.moved(moves), newest, class_labels(model, people))
 
 
 def class_labels(model: Any, people: Population) -> tuple[Any, ...]:
@@ -256,9 +257,9 @@ def padded_size(size: int) -> int:
 
 def gains(model: Any, size: int) -> bool:
     """Report whether a model is compiled for this many people, and takes no notice of some who weigh nothing."""
-    if isinstance(model, Linear):
+    if model.quick:
         return size > FEW
-    return model.by_jax and not isinstance(model, Scaled)
+    return model.by_jax and shares_units(model)
 
 
 def padded(people: Population) -> Population:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oar.actions import Perturb
-from oar.actions.participation import Best, is_share, participation_mask
+from oar.actions.participation import Best, is_share, members, participation_mask
 from oar.checks import choose, is_flag, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
@@ -20,7 +20,7 @@ from oar.estimators.recognise import is_estimator
 from oar.estimators.twin import Twin
 from oar.goals.keep import Anchors, Keep
 from oar.goals.wishes import Aggregate
-from oar.models import Scaled, TestTimeBatchNorm
+from oar.models import TestTimeBatchNorm
 from oar.online.bound_training import bind, flat_form, shares_units
 from oar.online.rules.protocol import Rule
 from oar.online.rules.refits import check_every_class, check_weights
@@ -134,7 +134,7 @@ class OnlineProblem(Problem):
     def _check_rule(self) -> None:
         """Refuse a rule that cannot work with this stream and model."""
         reads, batches = self.rule.reads, self.stream.batches
-        if reads is not None and reads > batches:
+        if reads and reads > batches:
             raise OptionError(
                 f"rule: {self.rule.name} reads the newest {reads} batches, but the stream has only {batches}"
                 f"{', history included' if batches > self.stream.rounds else ''}; give a shorter window, or use "
@@ -142,16 +142,13 @@ class OnlineProblem(Problem):
             )
         check_weights(reads, self.stream)
         if self.remembers and not shares_units(self.model):
-            assert isinstance(self.model, Scaled)
             raise OptionError(
                 f"model: {self.rule.name} carries θ from round to round, which a scaler that is refitted makes "
                 f"meaningless, got {self.model!r}; standardise the features once, or use FullRefit or Window."
             )
         if self.start is None and self.has_history and self.remembers:
             check_every_class(self.rule.name, None, self.stream, self.model, [HISTORY])
-        check = getattr(self.rule, "check", None)
-        if check is not None:
-            check(self.stream, self.model, self.started)
+        getattr(self.rule, "check", lambda *_: None)(self.stream, self.model, self.started)
 
     def _check_shared(self) -> None:
         """Refuse to share budgets where nobody is there twice, or where a person's totals differ."""
@@ -188,8 +185,7 @@ class OnlineProblem(Problem):
     @cached_property
     def persons(self) -> NDArray[np.intp]:
         """The number of the person (n,) that each row is of."""
-        who = self.stream.who
-        return super().persons if who is None else np.unique(who, return_inverse=True)[1].reshape(-1)
+        return np.unique(self.stream.persons, return_inverse=True)[1].reshape(-1)
 
     @cached_property
     def last_rows(self) -> NDArray[np.bool_]:
@@ -292,10 +288,8 @@ def _takes_part(stream: Stream, action: Perturb) -> Mask | None:
     acting = stream.when > HISTORY
     if is_share(action.participants):
         rows = np.flatnonzero(acting)
-        persons = rows if stream.who is None else stream.who[rows]
-        _, first, person = np.unique(persons, return_index=True, return_inverse=True)
-        drawn = participation_mask(action.participants, action.seed, stream.people.some(rows[first]))
-        assert drawn is not None
+        _, first, person = np.unique(stream.persons[rows], return_index=True, return_inverse=True)
+        drawn = members(action.participants, action.seed, stream.people.some(rows[first]))
         mask = np.zeros(stream.people.size, dtype=bool)
         mask[rows] = drawn[person]
         return mask
@@ -326,7 +320,7 @@ def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
         except DataError as reason:
             raise DataError(f"action[{number}]: in round {number}, {reason}") from None
         budgets[rows] = allowance.budget
-        mask[rows] = True if allowance.mask is None else allowance.mask
+        mask[rows] = allowance.acting(rows.size)
     return Perturb(budgets, norm=actions[0].norm, participants=mask)
 
 

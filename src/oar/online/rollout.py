@@ -12,6 +12,7 @@ they are small together (`KEPT`).
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,8 +133,8 @@ class Rollout:
         rows, training = self.rows(number), self.bound(number)
         features = training.moved(None if moves is None else moves[rows])
         newest = self.problem.stream.when[rows] == number
-        before = None if before is None else before.copy()  # a rule may write to it
-        return Update(number, before, training, features, newest, self._classes)
+        # A rule may write to θ before
+        return Update(number, copy(before), training, features, newest, self._classes)
 
     def forward(self, moves: Array | None = None, counted: bool = False) -> Path:
         """Return θ after every round, had everyone moved by `moves` (n, d); None means that nobody does.
@@ -167,14 +168,14 @@ class Rollout:
         """Return the queries' loss after each round, (T,)."""
         return path.losses
 
-    def outputs(self, parameters: Array, rows: Array, number: int | None = None) -> Array:
+    def outputs(self, parameters: Array, rows: Array, number: int = -1) -> Array:
         """Return the model's outputs (m, o) for people (m, d), at θ as of a round (the last unless told)."""
-        training = self.bound(self.problem.rounds - 1 if number is None else number)
+        training = self.bound(range(self.problem.rounds)[number])
         return np.stack([training.outputs(parameters, row) for row in np.atleast_2d(rows)])
 
-    def deployed(self, parameters: Array, number: int | None = None) -> Any:
+    def deployed(self, parameters: Array, number: int = -1) -> Any:
         """Return θ, as of a round (the last unless told), as the model's own predict and goal_loss take it."""
-        return own_form(self.bound(self.problem.rounds - 1 if number is None else number), parameters)
+        return own_form(self.bound(range(self.problem.rounds)[number]), parameters)
 
     # -- backwards ---------------------------------------------------------------------------------------------------
 
@@ -287,8 +288,7 @@ class Aim:
     @classmethod
     def of(cls, problem: Problem, together: Aggregate | None, by: int | None) -> Aim:
         """Read it from a problem of all rounds' people; of several classes that will do, `by` is aimed at."""
-        wishes = problem.wishes if by is None else tuple(wish.by(by) for wish in problem.wishes)  # type: ignore[union-attr]
-        return cls(wishes, problem.asked.points, problem.asked.members, together or mean)
+        return cls(problem.wishes_by(by), problem.asked.points, problem.asked.members, together or mean)
 
     def places(self, moves: Array | None) -> Array:
         """Return where the queries stand, (q, d), after everyone's moves (n, d)."""

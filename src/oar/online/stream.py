@@ -105,12 +105,17 @@ class Stream:
         """Return the positions of those who arrive in a round."""
         return np.flatnonzero(self.when == number)
 
+    @property
+    def persons(self) -> NDArray[np.intp]:
+        """A number (n,) for the person that each row is of: the row's own where every row is somebody else."""
+        return np.arange(self.people.size) if self.who is None else self.who
+
     def read_by(self, reads: int | None, number: int) -> NDArray[np.intp]:
         """Return the positions of those whom a rule reads in a round: of the newest batches, or of all so far.
 
         History counts as the batch before round 0.
         """
-        since = HISTORY if reads is None else number - reads + 1
+        since = number - reads + 1 if reads else HISTORY
         return np.flatnonzero((self.when >= since) & (self.when <= number))
 
     @property
@@ -191,8 +196,7 @@ def joined(batches: Sequence[Population], names: Sequence[str]) -> Population:
         features = pandas.DataFrame(features, columns=list(first.names))
     weights = None
     if any(batch.weights is not None for batch in batches):
-        each = [np.ones(batch.size) if batch.weights is None else batch.weights for batch in batches]
-        weights = np.concatenate(each)
+        weights = np.concatenate([batch.row_weights for batch in batches])
     return Population(features, _labels(batches, names), weights)
 
 

@@ -283,7 +283,7 @@ class _Story:
     def act(self, number: int, plan: MemberPlan, promised: float, reality: Any) -> None:
         """Ask for a round's moves, and write down what came of it."""
         rows = self.problem.stream.rows(number)
-        persons = _places(rows if self.problem.stream.who is None else self.problem.stream.who[rows])
+        persons = _places(self.problem.stream.persons[rows])
         left, unspent = self._left()[rows], self._unspent()[rows]
         # A plan made before others were spent may ask for too much.
         asked = SharedBudgets(self.norm, left, persons, unspent).project(plan.each[rows])

@@ -18,7 +18,6 @@ import numpy as np
 from oar.checks import with_near_names
 from oar.online.rules.protocol import PulledBack, Update
 from oar.online.rules.refits import (
-    CENTROIDS,
     Array,
     check_every_class,
     check_present,
@@ -48,7 +47,7 @@ class ExponentialMeans:
 
     def check(self, stream: Stream, model: Any, started: bool) -> None:
         """Raise where a batch that is fitted lacks a class: of nearest centroid, only the first with nothing before."""
-        rounds = range((0 if started else 1) if isinstance(model, CENTROIDS) else stream.rounds)
+        rounds = range((0 if started else 1) if model.keeps_absent else stream.rounds)
         check_every_class(self.name, self.reads, stream, model, rounds)
 
     def kept_share(self, class_weights: Array, started: bool) -> Array:
@@ -69,7 +68,7 @@ class ExponentialMeans:
         else:
             newest = (after - (1 - self.rate) * update.before) / self.rate
             by_fit, by_before = self.rate * adjoint, (1 - self.rate) * adjoint
-            if isinstance(update.training.model, CENTROIDS):  # what a batch lacks stays as it was
+            if update.training.model.keeps_absent:  # what a batch lacks stays as it was
                 stays = np.repeat(update.training.absent, update.training.dimensions)
                 by_fit, by_before = np.where(stays, 0.0, by_fit), np.where(stays, adjoint, by_before)
         moves, signal = pulled_through(update, newest, by_fit)
@@ -77,5 +76,5 @@ class ExponentialMeans:
 
     def _check_present(self, update: Update) -> None:
         """Raise where the batch lacks a class that has nothing to keep."""
-        if update.before is None or not isinstance(update.training.model, CENTROIDS):
+        if update.before is None or not update.training.model.keeps_absent:
             check_present(update, self.name)

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from oar.checks import check_flag, is_number, is_whole, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models import NearestCentroid
-from oar.models.centroid.robust_centroids import RobustCentroids
 from oar.models.training import Fit
 from oar.models.wrap.scaled import ScaledTraining
 from oar.online.rules.protocol import PulledBack, Update
@@ -28,7 +26,6 @@ from oar.tolerances import CONVERGED, TIGHT
 
 Array = NDArray[np.float64]
 SOLVED = 1e-10  # the residual of H v = λ, as a share of ‖λ‖
-CENTROIDS = NearestCentroid, RobustCentroids  # of which a class that nobody has keeps its centroid
 
 
 def refitted(update: Update, rule: str, warm: bool = False) -> Array:
@@ -110,7 +107,7 @@ def check_every_class(rule: str, reads: int | None, stream: Stream, model: Any, 
 
 def read_in(totals: Array, reads: int | None, number: int) -> Array:
     """Return the sum of batches' totals (1 + T, …), history first, over those that a rule reads in a round."""
-    first = 0 if reads is None else max(0, number - reads + 2)  # round t is row t + 1
+    first = max(0, number - reads + 2) if reads else 0  # round t is row t + 1
     return np.asarray(totals[first : number + 2].sum(axis=0))
 
 
@@ -163,7 +160,7 @@ def check_count(argument: str, value: Any) -> None:
 
 def check_begun(rule: str, model: Any, started: bool) -> None:
     """Raise where a rule must begin somewhere, and neither the model nor anybody says where."""
-    if isinstance(model, CENTROIDS) and not started:
+    if model.keeps_absent and not started:
         raise OptionError(
             f"start: {rule} begins at what was deployed before, and nearest centroid has no start of its own; give the "
             "stream a history, or the problem a start (centroids)."

@@ -29,7 +29,7 @@ from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
 from oar.solvers.centroids.exact import Reach, what_suffices
 from oar.solvers.feasible.shared_budgets import allotted
-from oar.solvers.rounds.descent import leverage, persons_of, why
+from oar.solvers.rounds.descent import leverage, why
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -77,7 +77,7 @@ def solve(problem: OnlineProblem) -> Proposal:
         steps=1,
         walks=2,
         passes=walk.passes,
-        why=why(plan, leverage(problem, before), _shares(problem, last.weights)),
+        why=why(plan, _shares(problem, last.weights), weighed=True),
         suffices=suffices[:1].upper() + suffices[1:],
     )
 
@@ -102,8 +102,7 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
     # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
     single = allowance.single and _one_limit(problem)
     scale = float(allowance.budget) if single else 1.0
-    mask = np.ones(weights.size, dtype=bool) if allowance.mask is None else allowance.mask
-    able = np.where(weights != 0, mask.astype(np.float64) if single else problem.radii, 0.0)
+    able = np.where(weights != 0, allowance.acting(weights.size).astype(np.float64) if single else problem.radii, 0.0)
     lengths = _heaviest_first(problem, np.abs(weights), able) if problem.has_totals else able
     reached = np.abs(weights) * lengths
     units = np.bincount(codes, weights=reached, minlength=len(problem.stream.people.classes)).astype(np.float64)
@@ -136,7 +135,7 @@ def _heaviest_first(problem: OnlineProblem, weights: Array, able: Array) -> Arra
 
     Of rows that weigh the same the earliest: what does not come off can then be done in a later round.
     """
-    codes, persons, when = _codes(problem), persons_of(problem), problem.stream.when
+    codes, persons, when = _codes(problem), problem.persons, problem.stream.when
     _, mine = np.unique(persons * len(problem.stream.people.classes) + codes, return_inverse=True)
     totals = able if _one_limit(problem) else np.where(able > 0, problem.totals, 0.0)
     budgets = np.zeros(int(mine.max(initial=-1)) + 1)
@@ -148,7 +147,7 @@ def _heaviest_first(problem: OnlineProblem, weights: Array, able: Array) -> Arra
 def _one_class_each(problem: OnlineProblem) -> bool:
     """Report whether nobody's rows that may move are of different classes."""
     acting = problem.radii > 0
-    pairs = np.unique(np.stack([persons_of(problem)[acting], _codes(problem)[acting]]), axis=1)
+    pairs = np.unique(np.stack([problem.persons[acting], _codes(problem)[acting]]), axis=1)
     return np.unique(pairs[0]).size == pairs.shape[1]
 
 

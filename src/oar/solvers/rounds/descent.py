@@ -42,13 +42,7 @@ def limits_of(problem: OnlineProblem) -> FeasibleSet:
     norm = problem.allowance.norm
     if not problem.has_totals:
         return FeasibleBalls(norm, problem.radii, np.ones(problem.radii.size))
-    return SharedBudgets(norm, problem.radii, persons_of(problem), problem.totals)
-
-
-def persons_of(problem: OnlineProblem) -> NDArray[np.intp]:
-    """Return whose row each is, as 0, 1, …."""
-    who = problem.stream.who
-    return np.arange(problem.radii.size) if who is None else np.unique(who, return_inverse=True)[1].ravel()
+    return SharedBudgets(norm, problem.radii, problem.persons, problem.totals)
 
 
 @dataclass(eq=False)
@@ -104,19 +98,14 @@ def search(
 ) -> RoundSearchResult:
     """Return the best of several descents."""
     objective, limits = RolloutObjective.of(problem, together, by), limits_of(problem)
-    assert settings.max_steps is not None
-    assert settings.tolerance is not None
-    kind = "spectral" if isinstance(settings, ProjectedGradient) else "frank-wolfe"
-    deadline = time.monotonic() + settings.time_limit
-    line_search = getattr(settings, "line_search", "armijo")
-    descent = DescentSettings(kind, settings.max_steps, settings.tolerance, deadline, line_search)
+    descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
     best = descend(objective, limits, stay, descent, on_step, unmoved)
     steps = best.steps
     slowly = replace(descent, longest=SLOWLY)
     for start in _starts(problem, settings, limits, objective, unmoved, best):
-        if time.monotonic() > deadline or best.loss <= _least(problem):
+        if time.monotonic() > descent.deadline or best.loss <= _least(problem):
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
             found = descend(objective, limits, start, slowly, on_step)
@@ -145,19 +134,17 @@ def _starts(
     """
     stay = np.zeros_like(first.moves)
     convex = problem.model.convex
-    if isinstance(settings, ProjectedGradient) and (settings.restarts or first.ended != "closed") and convex:
+    if settings.response == "spectral" and (settings.restarts or first.ended != "closed") and convex:
         yield stay
-    alike = _everyone_alike(problem, objective, unmoved)
-    if alike is not None:
-        yield alike
-    if isinstance(limits, SharedBudgets) and settings.restarts:
+    yield from _everyone_alike(problem, objective, unmoved)
+    if problem.has_totals and settings.restarts:
         yield from _in_one_round(problem, limits, unmoved.gradient)
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
         yield limits.respond(rng.standard_normal(stay.shape))
 
 
-def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) -> Iterator[Array]:
+def _in_one_round(problem: OnlineProblem, limits: FeasibleSet, slopes: Array) -> Iterator[Array]:
     """Yield full responses in one round alone, for the rounds of most leverage.
 
     Everybody's choosing when to act makes many minima, in which some act early and some late.
@@ -167,20 +154,20 @@ def _in_one_round(problem: OnlineProblem, limits: SharedBudgets, slopes: Array) 
         yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
-def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: LossPoint) -> Array | None:
-    """Return everyone by minus the query's own best move; None where that promises nothing.
+def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: LossPoint) -> Iterator[Array]:
+    """Yield everyone by minus the query's own best move; nothing where that promises nothing.
 
     Where training is translation-equivariant, all who are read move, and nothing else is remembered, everybody's
     moving by −m changes the last model as the query's moving by m would. Then a plan is no worse than the query alone.
     """
     dominated = problem.model.equivariant and problem.plain
     if not dominated or problem.has_totals or problem.remembers or problem.has_history or not problem.radii.min() > 0:
-        return None
+        return
     last = problem.rounds - 1
     training = objective.rollout.update(last, None, None).training
     fit = Fit(unmoved.kept.parameters[last], training.moved(None), 0.0, True)
     move = best_own_move(problem, training, float(problem.radii.min()), fit).move
-    return np.broadcast_to(-move, (problem.radii.size, move.size)).copy()
+    yield np.broadcast_to(-move, (problem.radii.size, move.size)).copy()
 
 
 Signals = tuple[tuple[tuple[Array, Array], ...], ...]
@@ -239,13 +226,13 @@ def leverage(problem: OnlineProblem, slopes: Array) -> Array:
     return found
 
 
-def why(plan: OnlinePlan, levers: Array, shares: Array | None = None) -> str:
+def why(plan: OnlinePlan, told: Array, weighed: bool = False) -> str:
     """Return a sentence on when the plan acts and why then.
 
     Args:
         plan: the plan.
-        levers: (T,), each round's leverage before any move.
-        shares: (T,), what each round's data weigh in the last model, where that is known.
+        told: (T,), each round's leverage before any move.
+        weighed: whether it is what each round's data weigh in the last model.
     """
     efforts = plan.efforts()
     if not efforts.any():
@@ -256,10 +243,9 @@ def why(plan: OnlinePlan, levers: Array, shares: Array | None = None) -> str:
         return f"{when}."
     largest = acting[efforts[acting] >= efforts.max() * (1 - SPARED)]
     most = f", most in {_rounds(largest, 0)}" if 0 < largest.size < acting.size else ""
-    told = levers if shares is None else shares
     high, low = acting[told[acting].argmax()], int(told.argmin())
     even = told[high] <= told[low] * (1 + SPARED)
-    if shares is not None:
+    if weighed:
         rest = "" if even else f", round {low}'s {told[low]:.3g}"
         whose = "every round's" if even else f"round {high}'s"
         return f"{when}{most}: {whose} data weigh {told[high]:.3g} in the last model{rest}."

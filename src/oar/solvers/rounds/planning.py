@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.goals.wishes import Aggregate
-from oar.models.linear.losses import Linear
 from oar.online import OnlineProblem
 from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
@@ -19,7 +18,7 @@ from oar.solvers.centroids.exact import unrounded
 from oar.solvers.registry import Solver, Task, as_solver, current_effort
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds.descent import RoundSearchResult, leverage, one_shot, search, why
-from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient
+from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, given_settings
 
 Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
@@ -59,8 +58,8 @@ def propose_online(
         _only_smooth(problem)
         searched, signals = one_shot(problem)
         return _proposed(problem, searched, chosen, signals)
-    given = {name: value for name, value in vars(chosen).items() if value is not None}
-    chosen = dataclasses.replace(chosen, **(current_effort().loop(_suitable(problem, type(chosen))) | given))
+    usual = current_effort().loop(_suitable(problem, type(chosen)))
+    chosen = dataclasses.replace(chosen, **(usual | given_settings(chosen)))
     return _proposed(problem, search(problem, chosen, on_step, together, by), chosen)
 
 
@@ -116,8 +115,7 @@ def _suitable(problem: OnlineProblem, kind: type) -> dict[str, Any]:
         return {"max_steps": 20, "tolerance": 1e-5, "restarts": 0}
     if kind is FrankWolfe:
         return {"max_steps": 500, "tolerance": 1e-5, "restarts": 0}
-    quick = not hasattr(problem.model, "linear") or isinstance(problem.model, Linear)
-    restarts = 0 if numbers > FEW or not quick else 4
+    restarts = 0 if numbers > FEW or not problem.model.quick else 4
     steps, tolerance = (1_000, 1e-7) if numbers <= FEW else (300, 1e-6) if numbers <= MORE else (100, 1e-5)
     return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts}
 
