@@ -103,7 +103,7 @@ def test_answers_are_best_responses():
     fit = training.fit(training.moved(None), training.start(), 1e-9)
     pull = training.goal(fit.parameters, asked.first_query, asked.goal_target)[1]
     given = training.in_given_units
-    score = SOFTMAX.score(given(fit.parameters), given(training.solve(fit, pull, None, 1e-9)))
+    score = SOFTMAX.member_score(given(fit.parameters), given(training.solve(fit, pull, None, 1e-9)))
     targets = SOFTMAX.targets(people)
     who = People(np.asarray(people.features), targets, np.zeros((80, 2)), np.full(80, 0.4))
     best = best_responses(score, who, asked.allowance.norm, 0.0)
