@@ -55,6 +55,12 @@ def replace_atomically(path: Path, private: bool = False) -> Iterator[IO[bytes]]
         raise StorageError(f"cannot write {path}: {error.strerror}. Make room, or choose another place.") from error
 
 
+def write_text(path: str | Path, text: str, private: bool = False) -> None:
+    """Write a text; the file is replaced whole or not at all, and folders that are missing are made."""
+    with replace_atomically(Path(path), private) as file:
+        file.write(text.encode())
+
+
 def _keep_mode(descriptor: int, path: Path) -> None:
     """Let a file that is replaced stay as private, or as public, as it was."""
     with suppress(OSError):

@@ -20,7 +20,7 @@ import typer
 
 from oar.cli.error_words import in_own_options
 from oar.errors import OARError, OptionError
-from oar.files import replace_atomically
+from oar.files import write_text
 from oar.progress import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -181,12 +181,6 @@ def save_rows(rows: Sequence[dict[str, Any]], files: tuple[Path, ...]) -> None:
 
             text = harmless_csv(pandas.DataFrame(rows))
         write_text(path, text)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text that is whole, or not there."""
-    with replace_atomically(path) as file:
-        file.write(text.encode())
 
 
 def tell_limits(problem: Problem) -> None:

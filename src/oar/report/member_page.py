@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from oar.files import replace_atomically
+from oar.files import write_text
 from oar.goals import GoalText
 from oar.people.wording import counted
 from oar.pictures.markup import source_hash
@@ -84,9 +84,7 @@ def write_member_page(card: Card, path: str | Path, **told: Any) -> None:
 
     The file is replaced whole or not at all, and folders that are missing are made.
     """
-    html = member_page(card, **told)
-    with replace_atomically(Path(path)) as file:
-        file.write(html.encode())
+    write_text(path, member_page(card, **told))
 
 
 def computes_in_browser(card: Card) -> bool:

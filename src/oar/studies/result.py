@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from oar.checks import choose
 from oar.errors import OptionError, StorageError
-from oar.files import replace_atomically
+from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.pictures.notebook import ShownAsText
 from oar.studies.cells import AXES
@@ -116,8 +116,7 @@ class Study(ShownAsText):
         """
         _check_ending(path, "to_csv", ".parquet")
         text = harmless_csv(self.table(timing), JSON)
-        with replace_atomically(Path(path)) as file:
-            file.write(text.encode())
+        write_text(path, text)
 
     def plot(self) -> Figure:
         """Return the phase diagram: budget × participation → how often the goal is reached; a panel for each model."""

@@ -118,7 +118,7 @@ class Collective:
             norm=moves.norm,
             labels=labels.most or 0,
             leavers=leaving.most or 0,
-            total=self.total,
+            total=self.total,  # type: ignore[arg-type]  # it reads None itself
         )
 
     def only_moves(self, policy: str) -> None:

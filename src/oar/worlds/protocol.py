@@ -233,12 +233,11 @@ class Caps:
     labels: int = 0
     leavers: int = 0
     added: int = 0
-    total: Any = np.inf
+    total: float = np.inf
 
     def __post_init__(self) -> None:
         """Read None as no limit."""
-        if self.total is None:
-            object.__setattr__(self, "total", np.inf)
+        object.__setattr__(self, "total", np.inf if self.total is None else self.total)
 
 
 class Actor(Protocol):

@@ -17,8 +17,9 @@ from oar.cli import options as given
 from oar.cli.inputs.people import Layout, check_data
 from oar.cli.inputs.problem import NO_LIMITS, ProblemArguments
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, output, stages, tell_written, write_text
+from oar.cli.terminal import clear_endings, output, stages, tell_written
 from oar.errors import OptionError
+from oar.files import write_text
 
 if TYPE_CHECKING:
     from oar.actions.limits.limit import Limit, Limits

@@ -10,7 +10,8 @@ import typer
 from oar.cli import options as given
 from oar.cli.inputs.people import TableInput
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, output, write_text
+from oar.cli.terminal import clear_endings, output
+from oar.files import write_text
 
 SchemaDraft = Annotated[Path | None, option("--output", help="TOML file to write the schema to, to be edited.")]
 LimitsDraft = Annotated[Path | None, option("--output", help="TOML file to write the limits to, to be edited.")]

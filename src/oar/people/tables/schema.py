@@ -27,7 +27,7 @@ import numpy as np
 
 from oar.checks import check_text, choose, with_near_names
 from oar.errors import DataError, OptionError, StorageError
-from oar.files import replace_atomically
+from oar.files import write_text
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.wording import repeated, shown
@@ -175,8 +175,7 @@ class Schema:
                 f"path: must be a file that is not there yet, got {path}, which may have been edited; name another "
                 "one, or write over it with overwrite=True (on the command line, --force)."
             )
-        with replace_atomically(Path(path)) as file:
-            file.write(self.to_toml().encode())
+        write_text(path, self.to_toml())
 
     @staticmethod
     def load(path: str | Path) -> Schema:

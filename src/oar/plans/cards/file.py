@@ -25,7 +25,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.checks import choose
 from oar.errors import DataError, OARError, StorageError
-from oar.files import replace_atomically
+from oar.files import write_text
 from oar.goals import GoalText
 from oar.models import Differentiable
 from oar.models.serialize import drawn_count, parameter_count
@@ -51,8 +51,7 @@ MODELS = ("nearest-centroid",)
 def write(card: Card, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
     text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    with replace_atomically(path) as file:
-        file.write(text.encode())
+    write_text(path, text)
 
 
 def as_json(card: Card) -> dict[str, Any]:

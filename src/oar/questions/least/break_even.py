@@ -18,7 +18,7 @@ from oar.checks import check_seed, with_near_names
 from oar.errors import OptionError, Status
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
-from oar.plans.judgement import MET
+from oar.plans.result import MET
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.questions.least.coalition import no_best

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from oar.errors import StorageError
-from oar.files import replace_atomically
+from oar.files import replace_atomically, write_text
 from oar.opening import regular
 from oar.opening.documents import parsed_json
 from oar.report.files.output_folder import is_ours
@@ -139,8 +139,7 @@ def write_private(
         "asked": asked,
         "found": found,  # with all digits, which audit.json and report.html have not
     }
-    with replace_atomically(folder / PRIVATE, private=True) as file:
-        file.write(json_text(content).encode())
+    write_text(folder / PRIVATE, json_text(content), private=True)
 
 
 def read_private(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.checks import is_flag, is_number, is_whole
-from oar.files import replace_atomically
+from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import Plan
 from oar.plans.moves.table_out import columns_of
@@ -45,8 +45,7 @@ def changes_of(plan: Plan) -> pandas.DataFrame:
 
 def write_csv(changes: pandas.DataFrame, path: Path) -> None:
     """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
-    with replace_atomically(path, private=True) as file:
-        file.write(harmless_csv(changes).encode())
+    write_text(path, harmless_csv(changes), private=True)
 
 
 def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:

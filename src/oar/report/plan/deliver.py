@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oar.errors import OARError, Status, StorageError
-from oar.files import replace_atomically
+from oar.files import write_text
 from oar.opening import read_json
 from oar.people.wording import counted
 from oar.plans import Card, Result
@@ -205,16 +205,16 @@ def write_all(
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)
     parquet = write_parquet(changes, folder / MOVES_PARQUET)
-    _write(folder / REPORT, organiser_page(facts))
+    write_text(folder / REPORT, organiser_page(facts))
     missing = set() if parquet else {MOVES_PARQUET}
     if published.card is None:
         missing |= {CARD, MEMBER}
     else:
         published.card.save(folder / CARD)
         told = {"outcome": people.target, "note": _note(result, published)}
-        _write(folder / MEMBER, member_page(published.card, **told, facts=facts, whom=whom))
+        write_text(folder / MEMBER, member_page(published.card, **told, facts=facts, whom=whom))
     names = [name for name in FILES if name not in missing]
-    _write(folder / AUDIT, json_text({**facts, "files": names}))
+    write_text(folder / AUDIT, json_text({**facts, "files": names}))
     write_private(folder, key, asked, dict(facts["repeat"]["data"]), sha256, found)
     return seal(folder, key), names
 
@@ -231,8 +231,3 @@ def _note(result: Result, published: PublishedCard) -> str | None:
         "The organiser’s audit: if everyone follows this page, the goal is missed, as a refit of the model found. It "
         f"is reached only by the organiser’s list of changes ({MOVES_CSV}): ask for your row of it."
     )
-
-
-def _write(path: Path, text: str) -> None:
-    with replace_atomically(path) as file:
-        file.write(text.encode())
