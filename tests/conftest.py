@@ -12,11 +12,12 @@ from typing import Any
 import hypothesis
 import pytest
 import typer.main
+from _pytest.doctest import DoctestModule
 from support.browser import Visit, started_chromium, visits
 
 from oar.solvers import EFFORTS, default_effort
 
-hypothesis.settings.register_profile("oar", deadline=None, max_examples=40, derandomize=True)
+hypothesis.settings.register_profile("oar", deadline=None, max_examples=20, derandomize=True)
 hypothesis.settings.load_profile("oar")
 
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that tests start and send it to.
@@ -38,6 +39,12 @@ def pytest_collection() -> Iterator[object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[object]:
+    """Look for doctests in the package alone: no file beside this one has any."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,7 +20,7 @@ IDS = ["mlp", "trained and wide"]
 def asked(model, features, codes, budget=0.3):
     people = oar.Population(features, codes)
     problem = oar.Problem(people, model, oar.Query(np.asarray(features[1], float), goal=0), oar.Perturb(budget))
-    return oar.collective(problem, solver=ProjectedGradient(max_steps=2))
+    return oar.collective(problem, solver=ProjectedGradient(max_steps=2, restarts=0))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=IDS)

@@ -102,7 +102,7 @@ def test_advice_is_the_same_with_and_without_knapsacks(monkeypatch, model, limit
         raise TooManyNodes
 
     people, rows = refused()
-    queries = [oar.Query(row, goal="yes") for _, row in rows.iloc[:8].iterrows()]
+    queries = [oar.Query(row, goal="yes") for _, row in rows.iloc[:4].iterrows()]
     quick = oar.cheapest(people, model, queries, limits)
     with monkeypatch.context() as patch:
         patch.setattr(cheapest_knapsack, "MOST_NODES", -1)
