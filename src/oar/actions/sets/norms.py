@@ -63,7 +63,7 @@ class Norm:
             return np.clip(vectors, -radius, radius)
         if self.p == 2:
             length = euclidean(vectors)[..., None]
-            return vectors * np.where(length > radius, radius / np.where(length > 0, length, 1.0), 1.0)
+            return vectors * np.where(length > radius, radius / np.where(length > radius, length, 1.0), 1.0)
         sizes = np.abs(vectors)
         shrunk = np.sign(vectors) * _soft_threshold(sizes, radius)
         return np.where(sizes.sum(axis=-1, keepdims=True) <= radius, vectors, shrunk)
