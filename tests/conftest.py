@@ -18,6 +18,7 @@ from support.browser import Visit, started_chromium, visits
 from oar.solvers import EFFORTS, default_effort
 
 hypothesis.settings.register_profile("oar", deadline=None, max_examples=20, derandomize=True)
+hypothesis.settings.register_profile("many", deadline=None, max_examples=400)  # pytest --hypothesis-profile=many
 hypothesis.settings.load_profile("oar")
 
 # What a shell starts in the background ignores Ctrl-C, and so would the commands that tests start and send it to.
