@@ -30,12 +30,12 @@ class Aimed:
         self,
         training: Training,
         wishes: tuple[Wish, ...],
-        points: Array | None,
+        points: Any,
         members: NDArray[np.intp] | None = None,
         together: Aggregate = mean,
         anchors: Anchors | None = None,
     ) -> None:
-        self._training, self._wishes, self._points = training, wishes, points
+        self._training, self._wishes, self._points, self._alone = training, wishes, points, points is None
         self._members, self._together, self._anchors = members, together, anchors
 
     def __getattr__(self, name: str) -> Any:
@@ -54,9 +54,8 @@ class Aimed:
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the loss, ∇_θ L, and ∇_x L of the one query, or zero where there are several, which stay."""
-        points = query[None] if self._points is None else self._points
-        loss, pull, slopes = self._all(parameters, points)
-        return loss, pull, slopes[0] if self._points is None else np.zeros_like(query)
+        loss, pull, slopes = self._all(parameters, query[None] if self._alone else self._points)
+        return loss, pull, slopes[0] if self._alone else np.zeros_like(query)
 
     def goal_after(self, parameters: Array, moves: Array | None, columns: Some = ALL) -> Any:
         """Return the loss, ∇_θ L, and what it changes with the queries' own moves as members, (n, d).
@@ -65,7 +64,6 @@ class Aimed:
         """
         if self._members is None:
             return None
-        assert self._points is not None
         points = self._points.copy()
         if moves is not None:
             points[:, columns] += moves[self._members]

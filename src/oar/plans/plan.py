@@ -67,11 +67,10 @@ class Plan:
         A stamp has size and inode, and the times of the last change of content and owner. All of them can be as they
         were, by another clock or on a disk that keeps no such time: what is read is held to `contents`, too.
         """
-        people = self.problem.people
-        now = people.stamps()
-        if self.files is None or now is None or self.files == now:
+        before, now = getattr(self, "_files", None), self.problem.people.stamps()
+        if None in (before, now) or before == now:
             return
-        changed = min(path for path, _ in now - self.files)
+        changed = min(path for path, _ in now - before)
         raise DataError(
             f"path: files must stay as they are from the plan to its moves, got {changed}, which has changed since; "
             "make the population and the plan again."
@@ -255,7 +254,7 @@ class MemberPlan(Plan):
             raise DataError("budget: this plan has one move for each person as planned, and none for other budgets.")
         if any(given is not None and len(given) != people.size for given in (features, labels)):
             raise DataError(f"features: must be the plan's own {people.size} people, in order; leave them out.")
-        return _like(self.each.copy(), people.names, people.index)
+        return as_given(self.each.copy(), people.names, people.index)
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
@@ -314,18 +313,19 @@ class ClassPlan(Plan):
         Integer features do not make integer moves: nothing is rounded.
         """
         people = self.problem.people
-        if features is None and labels is None:
+        given = [each for each in (features, labels) if each is not None]
+        if not given:
             everyone = np.empty((people.size, people.dimensions))
             for chunk in people.chunks():
                 everyone[chunk.start : chunk.stop] = self.of_chunk(chunk)
-            return _like(everyone, people.names, people.index)
-        if features is None or labels is None:
+            return as_given(everyone, people.names, people.index)
+        if len(given) == 1:
             raise DataError("features and labels: must be given together, got only one; give both or neither.")
         table = as_table(features)
         if table.values.shape[1] != people.dimensions:
             raise DataError(f"features: must have {people.dimensions} columns, got {table.values.shape[1]}.")
-        if table.names is not None and people.names is not None and table.names != people.names:
-            raise DataError(f"features: columns must be {list(people.names)}, got {list(table.names)}.")
+        if None not in (table.names, people.names) and table.names != people.names:
+            raise DataError(f"features: columns must be {list(people.names or ())}, got {list(table.names or ())}.")
         if is_series(labels):
             check_index(labels, table.index, "labels")
         codes = people.coding.encode(label_array(labels))
@@ -333,7 +333,7 @@ class ClassPlan(Plan):
         if codes.size != size:
             raise DataError(f"labels: must be one for each of the {size} people, got {codes.size}.")
         radii = self._radii(table, codes, budget)
-        return _like(self._scaled(codes, radii), table.names, table.index)
+        return as_given(self._scaled(codes, radii), table.names, table.index)
 
     def _radii(self, table: Table, codes: Codes, budget: Any) -> float | NDArray[np.float64]:
         size = len(table.values)
@@ -345,7 +345,7 @@ class ClassPlan(Plan):
         if allowance.same_for_everyone:
             return float(allowance.budget)
         people = self.problem.people
-        same_index = table.index is None or people.index is None or table.index.equals(people.index)
+        same_index = any(index is None for index in (table.index, people.index)) or table.index.equals(people.index)
         if size != people.size or not same_index or not np.array_equal(codes, people.codes(0, size)):
             raise DataError(
                 f"features: must be the plan's own {people.size} people, in order, because participation or budgets "
@@ -466,10 +466,10 @@ class SignalPathMoves:
 
 def _listed(parts: tuple) -> str:
     model, norm, classes, dimensions = parts
-    return f"({model}, p = {norm}, {'values' if classes is None else list(classes)}, {dimensions})"
+    return f"({model}, p = {norm}, {list(classes or ()) or 'values'}, {dimensions})"
 
 
-def _like(moves: NDArray[np.float64], names: tuple[str, ...] | None, index: Any) -> Any:
+def as_given(moves: NDArray[np.float64], names: tuple[str, ...] | None, index: Any) -> Any:
     """Return moves as a DataFrame where there are names, otherwise as they are."""
     if names is None:
         return moves

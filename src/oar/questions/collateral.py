@@ -353,7 +353,7 @@ def harm_words(actors: Counts, bystanders: Counts) -> str:
 
 def _harmed(counts: Counts) -> int:
     """Return how many more predictions go away from the goal than towards it; none of counts that are not told."""
-    return 0 if counts["away"] is None else counts["away"] - counts["towards"]
+    return (counts["away"] or 0) - (counts["towards"] or 0)
 
 
 def effect_words(prediction: str | None, actors: Counts, bystanders: Counts) -> str:

@@ -20,7 +20,7 @@ from oar.opening.documents import parsed_json
 from oar.opening.fields import said
 from oar.people.wording import counted
 from oar.plans.fingerprints.behaviour import Behaviour, behaviour
-from oar.plans.plan import MemberPlan
+from oar.plans.plan import MemberPlan, as_given
 from oar.problem import Problem
 from oar.typing import FilePath
 from oar.version import __version__
@@ -67,16 +67,8 @@ class OnlinePlan(MemberPlan):
             round: 0, 1, …: the moves (m, d) of those who arrive in it, in the stream's order. None: of all rows (n, d).
         """
         people = self.problem.stream.people
-        if round is None:
-            rows = np.arange(people.size)
-        else:
-            rows = self.problem.stream.rows(self._number(round))
-        if people.names is None:
-            return self.each[rows].copy()
-        import pandas
-
-        index = None if people.index is None else people.index[rows]
-        return pandas.DataFrame(self.each[rows], index=index, columns=list(people.names))
+        rows = np.arange(people.size) if round is None else self.problem.stream.rows(self._number(round))
+        return as_given(self.each[rows], people.names, people.row_names[rows])
 
     def _number(self, round: Any) -> int:
         rounds = self.problem.stream.rounds

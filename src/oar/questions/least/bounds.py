@@ -54,9 +54,8 @@ class BudgetBound:
         """Report whether it is proved that no `members` people with these budgets (n,) reach the goal."""
         raise NotImplementedError
 
-    def least_scale(self, budgets: Array, enough: float, members: int | None = None) -> float:
+    def least_scale(self, budgets: Array, enough: float, members: int) -> float:
         """Return a factor on the budgets below which nothing reaches the goal; `enough` is one that does."""
-        members = self.able if members is None else members
         return halve(
             0.0, enough, lambda scale: None if self.ruled_out(scale * budgets, members) else scale, after(HALVINGS)
         )[0]

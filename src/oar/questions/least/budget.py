@@ -175,8 +175,9 @@ def _least(problem: Problem, enough: float) -> float:
     if problem.model.plain_means and problem.within_balls and problem.plain:  # for all of them
         duels = smallest_scale(reach_of(problem))[0]
         return proved_scale(problem, duels if problem.query.probability is None else enough)
-    members = None if problem.best is None else problem.best.number
-    return bound_of(problem).least_scale(unit_budgets(problem), enough, members)
+    bound = bound_of(problem)
+    members = problem.best.number if problem.best else bound.able
+    return bound.least_scale(unit_budgets(problem), enough, members)
 
 
 def _least_over_rounds(problem: OnlineProblem, enough: float) -> float:

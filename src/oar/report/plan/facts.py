@@ -127,7 +127,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "model": problem.model.name,
         "model_settings": _settings(problem.model),
         "standardised": _standardised(problem),
-        "keep": None if problem.keep is None else {name: getattr(problem.keep, name) for name in KEPT},
+        "keep": problem.keep and {name: getattr(problem.keep, name) for name in KEPT},
         "target": people.target,
         "goal": _goal(problem),
         "goal_words": problem.goal_words,
@@ -149,21 +149,22 @@ def limits_told(problem: Problem) -> str | None:
     """Say in one line what keeps columns where they may be; None where nobody moves."""
     if part_of(problem.action, Perturb) is None:
         return None
-    limits, schema = problem.limits, problem.people.schema
-    if limits is None or schema is None:
+    limits = problem.limits
+    if limits is None:
         return "none but the budget: columns are plain numbers, and may leave the range of the data"
     if not limits.columns:
         return "none but what the columns are: numbers may leave the range of the data"
     ways = "; --limits FILE sets your own, --limits none lifts them" if limits.as_observed else ""
-    return told_limits(limits, schema) + ways
+    return told_limits(limits, problem.people.table.schema) + ways
 
 
 def _imputed(problem: Problem) -> dict[str, Any] | None:
     """Count the values that were missing and filled in; None where none was."""
-    filled, schema = problem.people.imputed, problem.people.schema
-    if filled is None or schema is None:
+    filled = problem.people.imputed
+    if filled is None:
         return None
-    counts = {name: int(count) for name, count in zip(schema.names, filled.sum(axis=0), strict=True) if count}
+    names = problem.people.table.schema.names
+    counts = {name: int(count) for name, count in zip(names, filled.sum(axis=0), strict=True) if count}
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     people = int(filled.any(axis=1).sum())
     told = (
