@@ -293,10 +293,12 @@ class NewtonRefits:
         """Report whether the risk falls by what is promised (a number below 0), or if values cannot tell the gradient.
 
         Near the minimum values are equal to rounding; there the gradient decides. Only there: far out the gradient can
-        be small where the risk is not.
+        be small where the risk is not. Steps on H itself shrink it fast or are at the limit of rounding; those on a
+        bound for H shrink it slowly all the way.
         """
         level = trial.risk <= point.risk + 1e-10 * self._size_of(point.risk)
-        return trial.risk <= point.risk + promised or (level and trial.size <= 0.9 * point.size)
+        shrinks = trial.size <= 0.9 * point.size if self._small else trial.size < point.size
+        return trial.risk <= point.risk + promised or (level and shrinks)
 
     def _size_of(self, risk: float) -> float:
         """Return a size of risks beside which rounding is seen; risks of values are squares of these."""
