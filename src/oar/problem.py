@@ -34,7 +34,7 @@ from oar.people import Population
 from oar.people.tables.scales import drowning
 from oar.typing import ActionLike, Goal, ModelLike, QueryFeatures
 
-OF_PEOPLE = ("asked", "allowance", "limits")  # what a problem has read of people, action and query, whatever the model
+OF_PEOPLE = ("asked", "allowance", "limits", "levers", "best")  # read of people, action and query, whatever the model
 
 
 @with_near_names
@@ -140,7 +140,7 @@ class Problem:
         if self.keep is not None and not isinstance(self.keep, Keep):
             raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
         _ = self.wishes, self.allowance, self.levers, self.best, self.limits, self.kept
-        self.model.check_question(bool(self.asked.among.size), bool(self.levers))
+        self.model.check_question(bool(self.asked.among.size), self.levers.given)
         if not self.several:
             for name, usual in (("several", "mean"), ("share", None)):
                 if getattr(self.query, name) != usual:
@@ -384,7 +384,7 @@ class Problem:
     @property
     def just_moves(self) -> bool:
         """Whether moving is all that members do, it is settled who they are, and nobody else must be left alone."""
-        return not self.levers and self.best is None and self.keep is None
+        return not self.levers.given and self.best is None and self.keep is None
 
     @property
     def within_balls(self) -> bool:
@@ -393,7 +393,7 @@ class Problem:
 
     def only_moves(self, what: str) -> None:
         """Raise unless moving is all that members may do; `what` supports nothing else."""
-        if self.levers:
+        if self.levers.given:
             raise OptionError(
                 f"action: must be an oar.Perturb(…) alone for {what}, got {self.action!r}; "
                 "oar.collective plans other labels and strikes."

@@ -108,7 +108,7 @@ def test_bad_combinations(action, message):
 def test_a_list_of_one_is_that_one():
     perturb = oar.Perturb(1.0)
     assert problem([perturb]).action is perturb
-    assert not problem([perturb]).levers
+    assert not problem([perturb]).levers.given
 
 
 def test_shares_are_limits_of_those_who_take_part():

@@ -95,10 +95,6 @@ class RelabelLimits:
     allowed: NDArray[np.bool_]
     given: bool = True
 
-    def __bool__(self) -> bool:
-        """Whether it is given."""
-        return self.given
-
 
 NO_LABELS = RelabelLimits(np.zeros(1, dtype=bool), 0, None, np.zeros(1, dtype=bool), given=False)
 

@@ -54,9 +54,5 @@ class WithholdLimits:
     most: int
     given: bool = True
 
-    def __bool__(self) -> bool:
-        """Whether it is given."""
-        return self.given
-
 
 NO_LEAVERS = WithholdLimits(np.zeros(1, dtype=bool), 0, given=False)

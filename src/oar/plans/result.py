@@ -577,8 +577,8 @@ class Result:
     def __repr__(self) -> str:
         """Show the outcome in one line."""
         levers, audit = self.problem.levers, self.audit
-        changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel else ""
-        changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold else ""
+        changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel.given else ""
+        changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold.given else ""
         return (
             f"Result({self.status}: {self._predicts()}; goal loss "
             f"{self.loss_before:.4g} → {self.loss:.4g}{changes}; solver {self.proposal.solver}"

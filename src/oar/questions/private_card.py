@@ -157,7 +157,7 @@ def _refuse(problem: Problem) -> None:
         "values are predicted, which have no bounds": problem.regresses,
         "people weigh differently": people.weights is not None,
         "labels are shares of several classes": people.has_label_rows,
-        "labels change or members leave": bool(problem.levers),
+        "labels change or members leave": problem.levers.given,
         "participants or budgets are single people's": not problem.allowance.same_for_everyone,
         "members ask, whose rows are the query's": problem.asked.members is not None,
         "single people have limits of their own": bool(limits.own),

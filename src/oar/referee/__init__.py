@@ -159,7 +159,7 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
     """
     # What no loss of this model is below: nothing has to be computed to know it.
     found = Proof(0.0 if problem.query.several == "share" else problem.model.least_loss)
-    if who is None or problem.levers or not audit.converged:
+    if who is None or problem.levers.given or not audit.converged:
         return found
     moving = audit.movers or proposal.plan.query_move.any()
     if not moving and nobody_moves(problem, who):

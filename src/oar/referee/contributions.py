@@ -340,7 +340,7 @@ class Contributions:
 
     def _check_labels(self, before: Array, after: Array, changed: NDArray[np.bool_]) -> None:
         limits = self.problem.levers.relabel
-        if not limits:
+        if not limits.given:
             self._tell(changed, "is relabelled, and nobody may be")
             return
         self._tell(changed & ~limits.mask, "is relabelled without taking part")
@@ -365,7 +365,7 @@ class Contributions:
 
     def _check_leavers(self, away: NDArray[np.bool_]) -> None:
         limits = self.problem.levers.withhold
-        if not limits:
+        if not limits.given:
             self._tell(away, "leaves, and nobody may")
             return
         self._tell(away & ~limits.mask, "leaves without taking part")

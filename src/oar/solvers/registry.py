@@ -147,7 +147,7 @@ def needs_of(problem: Problem) -> frozenset[str]:
         "batch norm": problem.model.fixed,
         "retraining": not means,
         "goals": not problem.plain,
-        "levers": problem.levers,
+        "levers": problem.levers.given,
     } | {name: part is not None for name, part in parts.items()}
     return frozenset(name for name, is_so in asked.items() if is_so)
 

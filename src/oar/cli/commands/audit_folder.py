@@ -155,7 +155,7 @@ def _words(plan: Plan) -> list[tuple[str, str]]:
     if problem.moves:
         each = f"{number(float(allowance.budget))} each" if allowance.single else "each one's own"
         rows.append(("budget", f"{each}, norm {allowance.norm}"))
-    if problem.levers:
+    if problem.levers.given:
         rows.append(("may do", repr(problem.action)))
     return rows
 

@@ -172,7 +172,7 @@ def _power(result: Result, seed: int) -> Any:
     """Return what parts of the plan can do; nothing where labels change, members leave, or nobody moves."""
     import oar
 
-    if result.problem.levers or not result.audit.movers or not result.audit.converged:
+    if result.problem.levers.given or not result.audit.movers or not result.audit.converged:
         return None
     people = result.problem.people
     shares = THIRDS if people.size * people.dimensions > MANY else None

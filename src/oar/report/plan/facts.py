@@ -141,7 +141,7 @@ def _asked(problem: Problem) -> dict[str, Any]:
         "limits": limits_told(problem),
         "imputed": _imputed(problem),
         "participants": int((radii > 0).sum()),
-        "levers": repr(problem.action) if problem.levers else None,
+        "levers": repr(problem.action) if problem.levers.given else None,
     }
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import Differentiable, Ensemble, Scaled
-from oar.models.training import displaced
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
@@ -114,9 +113,9 @@ class Answers:
         """Return everyone's farthest allowed move (n, d) along slopes (n, r) in cost."""
         return self.problem.allowance.norm.maximise(slopes, self.budgets)
 
-    def scored(self, signals: Sequence[ProxySignal], moves: Array | None = None) -> tuple[Array, Array]:
+    def scored(self, signals: Sequence[ProxySignal], moves: Array | float = 0.0) -> tuple[Array, Array]:
         """Return everyone's summed score (n,) and its slopes (n, d), after moves."""
-        rows = displaced(self.features, moves)
+        rows = self.features + moves
         values, slopes = zip(*(one(rows, self.labels) for one in signals), strict=True)
         return np.sum(values, axis=0), np.sum(slopes, axis=0)
 

@@ -326,7 +326,7 @@ class SignalAnswers:
         self._answers, self._at = answers, outlook.moves
         signals = (*outlook.moved, *outlook.still) if outlook.moves.any() else outlook.moved
         entries = outlook.moved[0].entries()
-        spread = [self._slopes(one, None) for one in signals]
+        spread = [self._slopes(one) for one in signals]
         if len(entries) <= ENTRIES:
             spread += [self._slopes(one, self._at) for one in entries]
         sizes = np.array([np.abs(one).mean() for one in spread])
@@ -336,7 +336,7 @@ class SignalAnswers:
         start = np.where(np.arange(sizes.size) < len(outlook.moved), sizes, 0.0)
         self.start = start[felt] / max(start.max(), np.finfo(float).tiny)
 
-    def _slopes(self, signal: ProxySignal, moves: Array | None) -> Array:
+    def _slopes(self, signal: ProxySignal, moves: Array | float = 0.0) -> Array:
         return self._answers.in_cost(self._answers.scored([signal], moves)[1])
 
     def moves(self, point: Array) -> Array:

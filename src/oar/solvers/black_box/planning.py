@@ -76,7 +76,7 @@ def propose_members(
             "people: joint recourse with a black box is for plain features, got a table; use oar.collective for the "
             "members and oar.individual for the query."
         )
-    if problem.levers and problem.keep is not None:
+    if problem.levers.given and problem.keep is not None:
         problem.only_moves("a plan that must leave others alone")
     kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
     settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
@@ -147,7 +147,7 @@ def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: O
         problem = trials.problem = seen.problem
     elif problem.best is not None:
         raise OptionError("start: surrogates choose the most useful members, so oar.Best needs them; leave it out.")
-    if problem.levers:
+    if problem.levers.given:
         found = search_levers(problem, settings, trials, seen, on_step)
     else:
         found = search(problem, settings, trials, seen, query=query, on_step=on_step)
@@ -171,14 +171,14 @@ def _plan(problem: Problem, candidate: Candidate) -> Plan:
     own = np.zeros(problem.people.dimensions) + candidate.query_move
     before = Contribution.of(problem.people, problem.regresses)
     moves, targets, weights = candidate.over(before)
-    if not problem.levers:
+    if not problem.levers.given:
         return MemberPlan(problem, own, moves)
     return LeverPlan(problem, own, moves, targets=targets, away=(weights == 0) & (before.parts[2] > 0))
 
 
 def exact_move(problem: Problem) -> Proposal | None:
     """Move the query alone; None where nothing exact is known."""
-    if problem.levers:
+    if problem.levers.given:
         return None
     return tree.propose(problem) or neighbours.propose(problem)
 

@@ -227,7 +227,7 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     but nobody's own.
     """
     people = problem.people
-    if public is people and _settled(problem) is problem.action:
+    if public is people:
         return problem.of_model(model)
     if themselves(people, public):
         return replace(problem, people=public, model=model, action=_settled(problem))
@@ -311,7 +311,7 @@ class Outlook:
             f"Planned for an {self.models.name}, which predicts a goal loss of {self.predicted.loss:.4g} "
             f"(before any move: {self.before.loss:.4g}) and {'the goal' if self.predicted.success else 'not the goal'}."
         )
-        may_act = self.problem.levers or self.problem.allowance.everyones(self.problem.people.size).any()
+        may_act = self.problem.levers.given or self.problem.allowance.everyones(self.problem.people.size).any()
         unable = may_act and not (self.predicted.loss < self.before.loss or self.predicted.success)
         failing = "The surrogates themselves are not moved towards the goal by it: they cannot represent this problem."
         return " ".join([said, *([failing] if unable else []), *self.told])
@@ -375,7 +375,7 @@ def _with_chosen(
 
 def _candidate(problem: Problem, public: Population, found: Proposal, signals: tuple[ProxySignal, ...]) -> Candidate:
     own = found.plan.query_move
-    if not themselves(problem.people, public, alike=True) and not problem.levers:
+    if not themselves(problem.people, public, alike=True) and not problem.levers.given:
         return Candidate(Answers.of(problem).to(signals), query_move=own)
     moves, targets, weights = found.plan.contribution().parts
     if weights is not None:  # of a share of the people the others weigh nothing, and have not left
@@ -385,7 +385,7 @@ def _candidate(problem: Problem, public: Population, found: Proposal, signals: t
 
 def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Population, list[str]]:
     """Return public people with the labels that the black box predicts for them."""
-    if problem.levers:
+    if problem.levers.given:
         raise OptionError(
             "distil: gives people other labels, so it does not go with Relabel or Withhold; leave it out."
         )

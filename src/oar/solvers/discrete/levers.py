@@ -96,7 +96,7 @@ class LeverSolver:
         later = Effort(max(1, self.effort.refits // LATER), self.effort.shortlist, 1)
         if self.soft:
             soft = self._softened(state, later)
-            return [soft, self._struck(soft, later)] if self.levers.withhold else [soft]
+            return [soft, self._struck(soft, later)] if self.levers.withhold.given else [soft]
         start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
         ground = self._ground(start)
         if not changes:
@@ -122,7 +122,7 @@ class LeverSolver:
     def _softly(self) -> list[LeverProposal]:
         """Soften labels; with strikes, take turns from either."""
         soft = self._softened(self.unmoved, self.effort)
-        if not self.levers.withhold:
+        if not self.levers.withhold.given:
             return [soft]
         strike = self._struck(self.unmoved, self.effort)
         return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
@@ -200,7 +200,7 @@ def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposa
         plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=targets, away=away),
         solver="frank-wolfe labels" if soft else "greedy exchange",
         claimed_loss=state.loss,
-        gap=state.gap if soft and not levering.levers.withhold and state.given.moves is None else np.inf,
+        gap=state.gap if soft and not levering.levers.withhold.given and state.given.moves is None else np.inf,
         exact=False,
         finished=state.finished,
         steps=state.steps,

@@ -413,7 +413,7 @@ def test_other_settings_questions_and_sizes_are_left_to_others():
 
     def found(model=usual, asked=query, action=None, **rest):
         problem = oar.Problem(people, oar.BlackBox(model), asked, action or oar.Perturb(0.5), **rest)
-        alone = None if not problem.levers and problem.several else planning.exact_move(problem)
+        alone = None if not problem.levers.given and problem.several else planning.exact_move(problem)
         return alone, planning.exact_moves(problem)
 
     assert found()[1] is not None
