@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from oar.questions.leverage import Leverage, check_felt, leverage, words
 from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
+from oar.retraining.side_effects import score
 from oar.typing import DefenceLike, Frame, PeopleLike
 
 Array = NDArray[np.float64]
@@ -165,26 +167,19 @@ def _done(plan: Plan, defence: Defence) -> GoalOutcome:
     features = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
     handed_in = Contributions(plan).after.with_features(features)
     trained = defended_refit(handed_in, problem.model, defence, deployed)
-    model = trained.model
-    found = refit(model, trained.everyone, features)
-    asked = problem.asked
+    found, asked = refit(trained.model, trained.everyone, features), problem.asked
     points = asked.points + plan.query_move if asked.members is None else features[asked.members]
     heard = [
-        judged(problem, wish, found.testify(point, wish.target).outputs, _losses(found, point))
+        judged(problem, wish, found.outputs(point[None])[0], partial(found.loss, point))
         for wish, point in zip(problem.wishes, points, strict=True)
     ]
     told = AuditSummary(problem, heard, heard).reported(True)
     return GoalOutcome(told["loss"], told["success"])
 
 
-def _losses(found: Any, point: Array) -> Any:
-    return lambda target: found.testify(point, target).loss
-
-
 def _scored(problem: Problem, defence: Defence, others: HeldOutData) -> float:
     trained = defended_refit(problem.people, problem.model, defence)
-    predicted = trained.model.predict(trained.fit(), others.features)
-    return _average(problem, predicted, others.rows, others.weights)
+    return score(problem.regresses, trained.model.predict(trained.fit(), others.features), others.rows, others.weights)
 
 
 def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) -> float:
@@ -213,10 +208,4 @@ def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) 
         raise DataError(
             "people: nobody can be held out, since everyone is the only one of its class; give held_out people."
         )
-    return _average(problem, predicted[scored], rows[scored], weights[scored])
-
-
-def _average(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
-    if problem.regresses:
-        return float(np.average(((predicted - rows) ** 2).mean(axis=1), weights=weights))
-    return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
+    return score(problem.regresses, predicted[scored], rows[scored], weights[scored])

@@ -298,7 +298,7 @@ class Contributions:
 
     def _read(self, plan: LeverPlan) -> None:
         people = self.problem.people
-        before = people.value_rows() if self.problem.regresses else people.class_rows()
+        before = people.target_rows(self.problem.regresses)
         after = self._rows(plan.labels(), before)
         away = np.asarray(plan.leavers())
         if after is None:
@@ -312,8 +312,7 @@ class Contributions:
         self._check_leavers(away)
         if not (changed.any() or away.any()):
             return
-        weights = np.ones(people.size) if people.weights is None else people.weights
-        weights = np.where(away, 0.0, weights)
+        weights = np.where(away, 0.0, people.row_weights)
         if not self._can_be_trained_on(after, weights):
             return
         if not away.any():

@@ -22,7 +22,7 @@ from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.contributions import ALLOWED
-from oar.referee.verdicts import UNIT, improbable
+from oar.referee.verdicts import UNIT, proved
 
 Array = NDArray[np.float64]
 BY = "how far members can push each normalised unit"
@@ -43,8 +43,7 @@ def of_batch_norm(problem: Problem) -> Proof:
     query = sides.weights @ problem.query_features + sides.biases
     reach = problem.allowance.norm.dual.length(sides.weights) * (1 + 1e-12)
     radii = problem.allowance.everyones(people.size)[:, None] * ALLOWED * reach
-    weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
-    m, norm = model.momentum, sides.norm
+    weights, m, norm = people.row_weights, model.momentum, sides.norm
     # What affine maps, moved rows and averages of n of them are rounded by, at the size of the raw numbers.
     farthest = np.abs(features).max(axis=0) + np.abs(problem.query_features)
     farthest = farthest + float(problem.allowance.everyones(people.size).max(initial=0.0))
@@ -77,9 +76,7 @@ def _of_leads(problem: Problem, sides: Sides, ends: Array) -> Proof:
     )
     leads = np.delete(leads + 1e-12 * sizes, problem.goal)
     bound = float(np.logaddexp.reduce([0.0, *-leads])) * (1 - 1e-13)
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability), BY)
-    return Proof(bound, bool((leads <= 0).any()), BY)
+    return proved(problem, bound, (leads <= 0).any(), BY)
 
 
 @dataclass(frozen=True, eq=False)

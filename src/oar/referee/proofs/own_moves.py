@@ -20,7 +20,7 @@ from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids
 from oar.referee.contributions import ALLOWED
 from oar.referee.individual.duels import Moves, duels, seen_slopes
-from oar.referee.verdicts import UNIT, improbable
+from oar.referee.verdicts import UNIT, proved
 from oar.referee.witnesses.refits import kind_of_loss, loss_of_kind, slopes_of_kind
 
 Array = NDArray[np.float64]
@@ -78,9 +78,7 @@ def above_tangent(problem: Problem, seen: UnmovedRefit, hints: Hints, move: Arra
     fall = budget * float(norm.length(slope)) + float(slope @ move)
     fall += budget * float(norm.length(unsure)) + float(unsure @ np.abs(move)) + 2 * float(np.abs(rates) @ noise)
     sizes = abs(loss) + budget * float(norm.length(slope)) + float(np.abs(slope) @ np.abs(move))
-    bound = loss - fall - (move.size + 16) * UNIT * sizes
-    probability = problem.query.probability
-    return Proof(bound, probability is not None and improbable(bound, probability), TANGENT)
+    return proved(problem, loss - fall - (move.size + 16) * UNIT * sizes, False, TANGENT)
 
 
 def _moves(problem: Problem, hints: Hints, move: Array | float = 0.0) -> Moves:

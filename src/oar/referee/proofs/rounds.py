@@ -19,9 +19,9 @@ from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, Onl
 from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
-from oar.referee.centroids import UnmovedCentroids, ties_of
-from oar.referee.proofs.balls import BY, CentroidDistanceBounds, loss_above
-from oar.referee.verdicts import SURELY, UNIT, improbable
+from oar.referee.centroids import UnmovedCentroids
+from oar.referee.proofs.balls import BY, within_radii
+from oar.referee.verdicts import UNIT
 
 Array = NDArray[np.float64]
 KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
@@ -50,7 +50,7 @@ def _replayed(problem: OnlineProblem) -> list[tuple[int, Array, Array]]:
     stream, rule = problem.stream, problem.rule
     people = stream.people
     features, codes = np.asarray(people.features, dtype=np.float64), people.codes(0, people.size)
-    heavy = np.ones(people.size) if people.weights is None else people.weights
+    heavy = people.row_weights
 
     def averaged(rows: NDArray[np.intp], otherwise: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return weights and centroids of these rows' means; of classes without rows as they are."""
@@ -95,14 +95,7 @@ def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -
     features = np.abs(np.asarray(people.features, dtype=np.float64))
     scales = np.array([features[codes == code].max(initial=0.0) for code in range(classes)])
     seen = UnmovedCentroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
-    ends = CentroidDistanceBounds(problem, seen, False)
-    nearest = ends.nearest(radii[problem.goal])
-    farthest = np.array([ends.farthest(code, radii[code]) for code in ends.others])
-    bound = float(loss_above(nearest, farthest))
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability))
-    ties = ties_of(scales, problem.goal, problem.query_features)[ends.others]
-    return Proof(bound, bool((farthest - nearest <= ties * SURELY).any()))
+    return within_radii(problem, seen, np.asarray(radii, dtype=np.float64))
 
 
 def _spent(problem: OnlineProblem, weights: Array, able: Array, codes: NDArray[Any]) -> Array:
