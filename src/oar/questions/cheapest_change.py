@@ -142,10 +142,8 @@ class Cheapest:
             certificate, better = ready.proof(ask, self._accepts(ask), most)
         if most == np.inf and certificate.bound == np.inf:
             because = ready.conflict(ask, self._accepts(ask))
-            return Advice(
-                before, before, {}, np.inf, np.inf, True, Status.IMPOSSIBLE, **_told(told), because=because,
-                certificate=certificate,
-            )  # fmt: skip
+            said = _told(told) | {"because": because, "certificate": certificate}
+            return Advice(before, before, {}, np.inf, np.inf, True, Status.IMPOSSIBLE, **said)
         return self._found(judged, before, told, certificate, note)
 
     def _accepts(self, ask: PersonQuery) -> Accepts:
@@ -220,26 +218,15 @@ class Cheapest:
         bound = 0.0 if certificate is None else certificate.bound
         if judged is None:
             least = 0.0 if bound == np.inf else bound
-            return Advice(
-                before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **_told(told), note=note,
-                certificate=certificate,
-            )  # fmt: skip
+            said = _told(told) | {"note": note, "certificate": certificate}
+            return Advice(before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **said)
         proved = judged.price - bound <= COST_SLACK * judged.price and not judged.broken
         if certificate is not None and not proved:
             note = f"{note} {UNPROVED}".strip()
-        return Advice(
-            before,
-            judged.after,
-            judged.costs,
-            judged.price,
-            bound,
-            proved,
-            Status.REFUSED if judged.broken else Status.ACHIEVED,
-            **_told(judged.told, judged.broken),
-            violations=judged.broken,
-            note=note,
-            certificate=certificate,
-        )
+        said = _told(judged.told, judged.broken)
+        said |= {"violations": judged.broken, "note": note, "certificate": certificate}
+        status = Status.REFUSED if judged.broken else Status.ACHIEVED
+        return Advice(before, judged.after, judged.costs, judged.price, bound, proved, status, **said)
 
     def _problem(self, query: Query) -> Problem:
         check_kind("query", query, Query, "an oar.Query(row, goal=…)")

@@ -155,16 +155,13 @@ def _two_ways(facts: Facts) -> list[str]:
     found = facts.get("card") or {}
     if found.get("success") is None:
         return []
-    achieved = [_reaches(success) for success in (found["success"], facts["outcome"]["success"])]
+    reached = found["success"], facts["outcome"]["success"]
+    achieved = [f"the goal is {'reached' if success else 'missed'}" for success in reached]
     return [
         f"The organiser also has a list of changes (moves.csv), which may ask something else of you: follow this page "
         f"or that list, and not both. By a refit each: if everyone follows this page, {achieved[0]}; if everyone "
         f"follows that list, {achieved[1]}."
     ]
-
-
-def _reaches(success: bool) -> str:
-    return f"the goal is {'reached' if success else 'missed'}"
 
 
 def _of_card(facts: Facts) -> Facts:

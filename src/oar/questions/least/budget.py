@@ -17,12 +17,12 @@ from oar.actions.perturb import LARGEST_BUDGET, check_budget
 from oar.checks import with_near_names
 from oar.errors import Status
 from oar.online import OnlineProblem
-from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
+    Explained,
     ProblemTrials,
     after,
     check_tolerance,
@@ -57,7 +57,7 @@ SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetAnswer(ShownAsText):
+class BudgetAnswer(Explained):
     """The minimal budget: how far each participant must be able to move.
 
     Attributes:
@@ -81,10 +81,6 @@ class BudgetAnswer(ShownAsText):
     result: Result | None
     at_least: float = 0.0
     exact: bool = False
-
-    def __str__(self) -> str:
-        """The answer in words."""
-        return self.explanation
 
     def __float__(self) -> float:
         """The value."""
@@ -161,9 +157,10 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
         failed, value, shown, lambda failed, does: does - failed <= close * does or trying.solves >= MOST_SOLVES
     )
     least = _least(problem, value)
+    ended = f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
     said = (
         f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
-        f"{_how_it_ended(failed)}. {_proved(least, what)}"
+        f"{ended}. {_proved(least, what)}"
     )
     return BudgetAnswer(value, result.status, None, said.strip(), result, least)
 
@@ -189,10 +186,6 @@ def _least_over_rounds(problem: OnlineProblem, enough: float) -> float:
     if still_open(enough) is None:
         return enough
     return halve(0.0, enough, still_open, after(HALVED))[0]
-
-
-def _how_it_ended(failed: float) -> str:
-    return f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
 
 
 def _proved(least: float, what: str) -> str:
