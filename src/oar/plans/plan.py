@@ -20,7 +20,7 @@ from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, i
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
-from oar.plans.moves.table_out import changed_cells, moved_table, query_after
+from oar.plans.moves.table_out import changed_cells, encoding_of, moved_table, query_after
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
@@ -143,7 +143,7 @@ class Plan:
         of the target's column (a soft one a dict of classes and shares), and who leaves has a row of the column
         "all data", from "given" to "withheld".
         """
-        return changed_cells(self)
+        return changed_cells(self, encoding_of(self))
 
     def lever_cells(self) -> list[Any]:
         """Return the rows of `changes` that are about labels and leavers, by the positions of people; here none."""

@@ -227,13 +227,12 @@ def _enough(best: Alternative, found: list[Alternative], n: int) -> bool:
 
 def _different(found: list[Alternative], n: int) -> tuple[list[Alternative], list[str]]:
     """Keep the first, and of the others those that differ from all kept; say which do not."""
+
+    def price(plan: Alternative) -> tuple[bool, float]:  # successes by their effort, then others by their loss
+        return not plan.result.success, plan.result.audit.effort if plan.result.success else plan.result.loss
+
     kept, similar = found[:1], []
-    # Successes by their effort, then others by their loss, for to fail is cheap.
-    others = [
-        (not one.result.success, one.result.audit.effort if one.result.success else one.result.loss) for one in found
-    ]
-    for place in sorted(range(1, len(found)), key=others.__getitem__):
-        plan = found[place]
+    for plan in sorted(found[1:], key=price):
         if len(kept) == n:
             similar.append(f"Left out {plan.how}: {counted(n, 'plan comes', 'plans come')} before it.")
             continue

@@ -186,10 +186,9 @@ def credit(
 
 
 def first_order(refits: Refits, fall: float, on_step: OnStep = silent) -> tuple[Array, int]:
-    """Integrate along the path, with more points until little of the fall is unexplained.
+    """Return everyone's credits (n + 1,) along the path, the query's last, and how many refits that took.
 
-    Returns:
-        Everyone's credits (n + 1,), the query's last; and how many refits there were.
+    There are more and more points until little of the fall is unexplained.
     """
     problem = refits.problem
     if problem.query.several != "mean":

@@ -13,7 +13,7 @@ from oar.checks import check_kind, check_seed, is_whole, with_near_names
 from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError
-from oar.goals.held_out import HeldOutData, held_out_people
+from oar.goals.held_out import held_out_people
 from oar.people.wording import lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import loss, number
@@ -140,7 +140,10 @@ def worth(
         scores, scored = [_cross_validated(problem, each, folds, seed) for each in both], f"{folds} folds"
     else:
         others = held_out_people(problem.people, problem.regresses, held_out)
-        scores, scored = [_scored(problem, each, others) for each in both], f"{len(others.rows):,} held-out people"
+        trained = [defended_refit(problem.people, problem.model, each) for each in both]
+        predicted = [one.model.predict(one.fit(), others.features) for one in trained]
+        scores = [score(problem.regresses, one, others.rows, others.weights) for one in predicted]
+        scored = f"{len(others.rows):,} held-out people"
     done = [_done(one, each) for one in planned for each in both]
     measure = "mean squared error" if problem.regresses else "accuracy"
     before, after = (leverage(problem, each) for each in both)
@@ -175,11 +178,6 @@ def _done(plan: Plan, defence: Defence) -> GoalOutcome:
     ]
     told = AuditSummary(problem, heard, heard).reported(True)
     return GoalOutcome(told["loss"], told["success"])
-
-
-def _scored(problem: Problem, defence: Defence, others: HeldOutData) -> float:
-    trained = defended_refit(problem.people, problem.model, defence)
-    return score(problem.regresses, trained.model.predict(trained.fit(), others.features), others.rows, others.weights)
 
 
 def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) -> float:

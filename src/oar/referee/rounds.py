@@ -8,7 +8,7 @@ itself is run on trainings that are bound afresh to the data as handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -165,8 +165,7 @@ def _centroids(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
 
     Of running means a class that a batch lacks keeps its centroid.
     """
-    stream, rule = problem.stream, problem.rule
-    people = stream.people
+    people = problem.stream.people
     features = np.asarray(people.features, dtype=np.float64)
     codes, kinds = people.codes(0, people.size), len(people.classes)
     weights = people.row_weights
@@ -181,21 +180,31 @@ def _centroids(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
                 found[code] = np.average(handed_in[mine], axis=0, weights=weights[mine])
         return found
 
+    for centroids in averaged_by_round(problem, average, lambda start: start.reshape(kinds, people.dimensions)):
+        heard = partial(heard_by_centroids, problem, centroids, scales)
+        yield JudgedModel(heard, nearest(centroids), AVERAGES)
+
+
+def averaged_by_round(
+    problem: OnlineProblem, average: Callable[[Rows, Array | None], Array], given: Callable[[Array], Array]
+) -> Iterator[Array]:
+    """Yield in every round what `average` makes of the rows that the rule reads, afresh or as a running mean.
+
+    It is told what was there before, for classes without rows; `given` makes it of the centroids of a start.
+    """
+    stream, rule = problem.stream, problem.rule
     running: Array | None = None
     if isinstance(rule, ExponentialMeans):
         if problem.start is not None:
-            given = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
-            running = np.array(given, dtype=np.float64).reshape(kinds, people.dimensions)
+            start = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
+            running = given(np.array(start, dtype=np.float64))
         elif (stream.when == HISTORY).any():
             running = average(stream.rows(HISTORY), None)
     for number in range(stream.rounds):
         newest = average(stream.read_by(rule.reads, number), running)
-        if isinstance(rule, ExponentialMeans) and running is not None:
-            running = running + rule.rate * (newest - running)
-        else:
-            running = newest
-        heard = partial(heard_by_centroids, problem, running, scales)
-        yield JudgedModel(heard, nearest(running), AVERAGES)
+        mixed = isinstance(rule, ExponentialMeans) and running is not None
+        running = running + rule.rate * (newest - running) if mixed else newest  # type: ignore[operator,attr-defined]
+        yield running
 
 
 def _refits(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:

@@ -105,13 +105,7 @@ def _inert(text: str) -> str:
 
 
 def words_for_members(card: Card, facts: Facts = NOTHING, whom: str = "") -> dict[str, list[str]]:
-    """Return sentences by question: "whom", "asks", "mine" and "otherwise".
-
-    Args:
-        card: the plan as it is published.
-        facts: what `facts_of` collected; nothing where only the card is known.
-        whom: the organiser's own words on who asks; empty to say nothing of that.
-    """
+    """Return sentences by question, "whom", "asks", "mine" and "otherwise", from what `member_page` is told."""
     return {
         "whom": _whom(card, facts, whom),
         "asks": [*_asks(card), *_two_ways(facts)],

@@ -46,12 +46,7 @@ def as_percent(columns: list[str]) -> str:
 
 
 def organiser_page(facts: Facts, *, title: str | None = None) -> str:
-    """Return the report as HTML.
-
-    Args:
-        facts: what `facts_of` collected.
-        title: shown above the answer; left out, the goal.
-    """
+    """Return the report of what `facts_of` collected as HTML, with a title above the answer, or else the goal."""
     asked = facts["asked"]
     target = f"{asked['target']} = " if asked["target"] else ""
     heading = title or f"Plan towards {target}{asked['goal_words']}"

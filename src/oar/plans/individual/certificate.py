@@ -109,14 +109,9 @@ Tree: TypeAlias = Leaf | Split | Choice | Either
 
 
 @dataclass(frozen=True, eq=False)
-class CertificateRegion:
+class CertificateRegion(RuleAlternative):
     """A part of what a statement is about: its bounds, rows, and the columns that are paid for."""
 
-    low: Array
-    high: Array
-    rows: Array
-    errors: Array
-    room: Array
     paid: frozenset[int] = frozenset()
 
     @property

@@ -40,9 +40,8 @@ from oar.questions.least.trials import (
 )
 from oar.recourse import collective
 from oar.referee import MEMBERS, nobody_moves
-from oar.referee.proofs.balls import never, within_radii
+from oar.referee.proofs.balls import averages_above, never, within_radii
 from oar.referee.proofs.rounds import of_rounds
-from oar.referee.verdicts import UNIT
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never
 from oar.tolerances import ROUNDING
 from oar.typing import SignalLike, SolverLike
@@ -280,21 +279,12 @@ def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
         return np.inf
     if value == np.inf:
         return 0.0
-    # Radii are in step with the scale.
-    unit = within_unit(problem)
+    unit = averages_above(problem.people, unit_budgets(problem))  # radii at a scale of 1, with which they are in step
     for less in LESS:
         least = value * (1 - less)
         if within_radii(problem, still, unit * least).impossible:
             return float(least)
     return 0.0
-
-
-def within_unit(problem: Problem) -> Array:
-    """Return how far members move each centroid (k,) at a scale of 1."""
-    people = problem.people
-    totals = people.class_sums(None)
-    sums = people.class_sums(unit_budgets(problem)) / np.where(totals > 0, totals, 1.0)
-    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
 
 
 def _just_above(reach: Reach, value: float) -> float:

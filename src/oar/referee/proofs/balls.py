@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
+from oar.people import Population
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids, ties_of
@@ -154,9 +155,14 @@ def _radii(problem: Problem) -> Array:
     allowance, people = problem.allowance, problem.people
     if allowance.same_for_everyone:
         return np.full(len(people.classes), float(allowance.budget))
+    return averages_above(people, allowance.everyones(people.size))
+
+
+def averages_above(people: Population, each: Array) -> Array:
+    """Return each class's average (k,) of what each person has (n,), rounded up."""
     totals = people.class_sums(None)
-    sums = people.class_sums(allowance.everyones(people.size)) / np.where(totals > 0, totals, 1.0)
-    return sums * (1 + (people.size + 8) * UNIT)
+    sums = people.class_sums(each) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
 
 
 def _sums(problem: Problem) -> list[Array]:

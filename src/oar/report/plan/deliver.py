@@ -175,14 +175,8 @@ def write_all(
 ) -> tuple[str, list[str]]:
     """Write every file that there is something for; return the plan's id and their names, which audit.json lists.
 
-    Args:
-        folder: where to.
-        result: the plan.
-        facts: what is told about it; private.json keeps all digits, and every other file has it as `publishable` does.
-        published: its card.
-        asked: what was asked, for the auditor.
-        sha256: of the data, of which only a keyed digest is kept.
-        whom: what members are told of who asks; None for nothing.
+    private.json keeps all digits of the facts, and what was asked, for the auditor; every other file has the facts as
+    `publishable` does. Of the data's sha256 only a keyed digest is kept.
     """
     people = result.problem.people
     found = dict(facts)

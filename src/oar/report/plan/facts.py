@@ -293,7 +293,7 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
         "prediction": prediction_words(problem),
         "harm": harm_words(*both),
         "effects": effect_words(prediction_words(problem), *both),
-        "limited_by": [f"--{each}" for each in limiting(*both, problem.regresses, worse)],
+        "limited_by": [f"--{each}" for each in limiting(both[1], problem.regresses, worse)],
         "limited": list(_limits_asked(problem)),
         "kept": {} if found.result.audit.violations else _limits_asked(problem),  # as the audit found
         **groups,

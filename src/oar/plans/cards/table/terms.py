@@ -20,6 +20,7 @@ from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.encoding import USUAL, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.pictures.notebook import ShownAsText
+from oar.plans.cards.response import ByPerson
 from oar.plans.cards.table.score import Scaler
 
 Array = NDArray[np.float64]
@@ -189,16 +190,12 @@ class TableTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class Room(ByPerson):
     """The room that people have: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
 
     fall: Array
     rise: Array
     takes: Mask
-
-    def some(self, who: NDArray[np.intp]) -> Room:
-        """Return that of some of them."""
-        return Room(self.fall[who], self.rise[who], self.takes[who])
 
     def keep(self, terms: TableTerms, still: Mask) -> None:
         """Keep values (n, columns) as they are."""
