@@ -355,15 +355,15 @@ def effect_words(prediction: str | None, actors: Counts, bystanders: Counts) -> 
     for counts, one, many in who:
         if counts["away"] is None or not counts["people"]:
             continue
-        group = counted(counts["people"], one, many)
-        if prediction is None:
-            ways = f"predictions of {counts['away']:,} go away from the goal and of {counts['towards']:,} towards it"
-        else:
-            ways = (
-                f"{counts['away']:,} lose the prediction {prediction} that they had and {counts['towards']:,} gain it"
-            )
-        said.append(f"of {group}, {ways}")
+        said.append(f"of {counted(counts['people'], one, many)}, {way_words(prediction, counts)}")
     return "; ".join(said)
+
+
+def way_words(prediction: str | None, counts: Counts, had: str = "had") -> str:
+    """Say how many predictions go away from the goal, and how many towards it."""
+    if prediction is None:
+        return f"predictions of {counts['away']:,} go away from the goal and of {counts['towards']:,} towards it"
+    return f"{counts['away']:,} lose the prediction {prediction} that they {had} and {counts['towards']:,} gain it"
 
 
 def limiting(bystanders: Counts, values: bool, worse: bool) -> Sequence[str]:

@@ -29,6 +29,7 @@ from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
 from oar.plans.cards.parameter_layout import is_laid_out
+from oar.questions.collateral import way_words
 from oar.report.plan.answer import unable_words
 
 SCRIPTS = (
@@ -171,7 +172,8 @@ def _mine(found: Facts) -> list[str]:
         if row["away"] is None or not row["people"]:
             continue
         who = f" whose own outcome is “{row['group']}”" if "group" in row else ""
-        said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {_ways(found, row)}.")
+        ways = way_words(found["prediction"], row, "have")
+        said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {ways}.")
     harm = [f"By the organiser’s count, {found['harm'].replace('by it', 'by this plan')}."] if found["harm"] else []
     if not said:
         return [*harm, "Too few people take part to tell of it without telling of one of them."]
@@ -183,12 +185,6 @@ def _mine(found: Facts) -> list[str]:
     ]
 
 
-def _ways(found: Facts, row: Facts) -> str:
-    if found["prediction"] is None:
-        return f"predictions of {row['away']:,} go away from the goal and of {row['towards']:,} towards it"
-    return f"{row['away']:,} lose the prediction {found['prediction']} that they have and {row['towards']:,} gain it"
-
-
 def _otherwise(facts: Facts) -> list[str]:
     said: list[str] = []
     if not facts:
@@ -196,7 +192,8 @@ def _otherwise(facts: Facts) -> list[str]:
     found = _of_card(facts)
     row = found.get("bystanders", NOTHING)
     if row.get("people") and row["away"] is not None:
-        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
+        ways = way_words(found["prediction"], row, "have")
+        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {ways}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:
         said.append(f"{unable_words(unable)}; whether the goal is reached was tried with them doing nothing.")
