@@ -18,9 +18,9 @@ from matplotlib.patches import Circle, FancyArrowPatch, Patch, Polygon
 from numpy.typing import NDArray
 
 from oar.pictures.colours import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION
-from oar.report.figures.recourse_map import AuditOutcome, RecourseMap
-from oar.report.figures.style import styled
-from oar.report.figures.voronoi_cells import cell_boundaries, cell_polygons
+from oar_paper.figures.recourse_map import AuditOutcome, RecourseMap
+from oar_paper.figures.style import styled
+from oar_paper.figures.voronoi_cells import cell_boundaries, cell_polygons
 
 Array = NDArray[np.float64]
 GHOST = 0.35
