@@ -107,16 +107,11 @@ class TableTerms:
     def encode_row(self, row: Any, argument: str) -> Array:
         """Return the coordinates (d,) of one person; levels that the card does not name are the pooled one."""
         pooled = [each for each in self.columns if each.pooled]
-        if not pooled or not (is_frame(row) or is_series(row) or isinstance(row, Mapping)):
-            return self.encoding.encode_row(row, argument)
         given = row.iloc[0] if is_frame(row) and len(row) == 1 else row
-        if is_frame(given):
-            return self.encoding.encode_row(row, argument)
-        values = {name: value for name, value in given.items()}
-        for each in pooled:
-            if each.column.name in values:
-                values[each.column.name] = each.known(values[each.column.name])
-        return self.encoding.encode_row(values, argument)
+        if pooled and (is_series(given) or isinstance(given, Mapping)):
+            row = dict(given.items())
+            row |= {each.column.name: each.known(row[each.column.name]) for each in pooled if each.column.name in row}
+        return self.encoding.encode_row(row, argument)
 
     def places_in(self, encoding: Encoding) -> NDArray[np.intp] | None:
         """Return where on the card the coordinates (d,) of a table are; None where it is not a table of the card's."""
