@@ -308,8 +308,9 @@ def _streamed(problem: Problem, given: dict[str, Any]) -> Plan:
     if is_frame(moves):
         if is_long(moves.columns):
             raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
-        _check_order(people, moves.index, "moves")
-        moves = _features_of(people, moves, "moves").to_numpy()
+        columns = _features_of(people, moves, "moves")
+        _check_order(people, columns.index, "moves")
+        moves = columns.to_numpy()
     _check_plain(moves, "moves")
     _check_shape(people, np.shape(moves), "moves")
     return SubmittedPlan(problem, query_move, ArrayMoves(moves))

@@ -246,11 +246,9 @@ def _broken_column(people: Population, column: Column, limit: Limit, old: Any, n
     elif new not in column.levels or (limit.levels is not None and new not in limit.levels):
         found = [f"{name} may not be switched to {new!r}"]
     priced = column.kind in ("boolean", "category") or limit.unit is not None or _spread(people, column)
-    return (
-        found
-        if priced
-        else [*found, f"{name} never varies, so nothing says what its change to {new!r} costs: set unit"]
-    )
+    if not priced:
+        found.append(f"{name} never varies, so nothing says what its change to {new!r} costs: set unit")
+    return found
 
 
 def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
