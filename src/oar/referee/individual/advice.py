@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
 from oar.referee.table_moves import NeighbourDistances, holds
-from oar.referee.verdicts import TIE
+from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
 Array = NDArray[np.float64]
@@ -79,18 +79,11 @@ class Judge:
         point = self.people.vector(row, "row")
         if self.model.plain_means:
             return self._by_centroids(problem, point)
-        told, outputs = self._refit, self.outputs(point[None])[0]
+        told = self._refit
         if not told.converged:
             return RowVerdict(None, np.nan, np.nan, False, told.witness, False)
-        if problem.regresses:
-            value = float(outputs[0]) if outputs.size == 1 else outputs
-            room = problem.within - float(np.abs(outputs - problem.goal_target).max())
-            return RowVerdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
-        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-        rivals = np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)
-        lead, tie = float(logits[problem.goal] - rivals.max()), TIE * (1 + float(np.abs(logits).max()))
-        code = problem.goal if lead > tie else int(rivals.argmax())
-        return RowVerdict(self.people.classes[code], lead, tie, lead > tie, told.witness)
+        found = judged(problem, problem.wishes[0], self.outputs(point[None])[0], partial(told.loss, point))
+        return RowVerdict(found.prediction, found.lead, found.tie, found.reached, told.witness)
 
     def _by_centroids(self, problem: Problem, point: Array) -> RowVerdict:
         """Have the row judged as a query that nobody moves for."""
