@@ -29,8 +29,8 @@ from oar.people import Population
 from oar.problem import Problem, Query
 from oar.questions import minimal_budget
 from oar.recourse import collective, individual
-from oar.report.figures.recourse_map import RecourseMap, recourse_map
-from oar.report.figures.voronoi_cells import distance_to_cell
+from oar_paper.figures.recourse_map import RecourseMap, recourse_map
+from oar_paper.figures.voronoi_cells import distance_to_cell
 
 Array = NDArray[np.float64]
 FLOWERS_OF_CLASS = (7, 7, 6)

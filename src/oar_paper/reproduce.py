@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from oar.checks import need_jax
-from oar.report.figures.recourse_map_drawing import draw_map
-from oar.report.figures.style import FORMATS, mark_quick, save_figure
 from oar.report.files.output_folder import staged
 from oar.report.files.text_formats import json_text
 from oar.version import __version__
@@ -25,6 +23,8 @@ from oar_paper.figure2.curves import budget_curves
 from oar_paper.figure2.drawing import Figure2, draw_figure2
 from oar_paper.figure2.pairs import all_pairs, choose_pairs
 from oar_paper.figure2.shares import share_curves
+from oar_paper.figures.recourse_map_drawing import draw_map
+from oar_paper.figures.style import FORMATS, mark_quick, save_figure
 from oar_paper.other_models.cases import ExtendedSettings, extended_settings
 from oar_paper.other_models.drawing import draw_extended
 from oar_paper.other_models.study import Extended, extended_stages, find_extended

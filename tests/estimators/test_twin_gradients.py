@@ -50,7 +50,7 @@ def test_moves(labels, classes, name, estimator, weighted):
             lambda step, along=direction: original_loss(twin, people, people.features + step * along, query, target),
         )
     own, before = rng.normal(size=3), witnesses.refit(twin, people, people.features)
-    assert_slope(by_query @ own, lambda step: before.testify(query + step * own, target).loss)
+    assert_slope(by_query @ own, lambda step: before.loss(query + step * own, target))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from sklearn.datasets import load_iris
 from support.figure_looks import assert_no_text_covers_another, assert_nothing_is_cut_off
 
 from oar.errors import DataError
-from oar.report.figures.recourse_map_drawing import draw_map
 from oar.report.files.text_formats import json_text
 from oar_paper.figure1 import FEATURES, FLOWERS_OF_CLASS, candidates, figure1
+from oar_paper.figures.recourse_map_drawing import draw_map
 
 DRAWS = 40
 

@@ -48,7 +48,7 @@ def test_predictions_are_those_of_the_audits_witnesses(model):
     for features, rows, said in ((people.features, people.features, found.before), (moved, moved, found.after)):
         witness = refit(model, people, features)
         for person in some:
-            outputs = witness.testify(rows[person], result.problem.goal_target).outputs
+            outputs = witness.outputs(rows[person][None])[0]
             if isinstance(model, Ridge):
                 assert said[person] == pytest.approx(outputs, rel=1e-6)
             else:

@@ -14,8 +14,8 @@ from support.online_problems import three_rounds
 import oar
 from oar.online import ExponentialMeans, FullRefit, GradientSteps, Rollout, Stream, Window
 from oar.questions.plots import draw_leverage
-from oar.report.figures.recourse_map import recourse_map
 from oar.report.plan.facts import facts_of
+from oar_paper.figures.recourse_map import recourse_map
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 

@@ -98,7 +98,7 @@ def refitted(twin, people):
 
 def original_loss(twin, people, features, query, target):
     """What the estimator itself makes of people who have moved."""
-    return witnesses.refit(twin, people, features).testify(query, target).loss
+    return witnesses.refit(twin, people, features).loss(query, target)
 
 
 @st.composite

@@ -3,7 +3,7 @@
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from oar.report.figures.style import styled
+from oar_paper.figures.style import styled
 
 
 def texts_with_boxes(figure):

@@ -20,7 +20,7 @@ from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, i
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
-from oar.plans.moves.table_out import changed_cells, moved_table, query_after
+from oar.plans.moves.table_out import changed_cells, encoding_of, moved_table, query_after
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
@@ -67,7 +67,7 @@ class Plan:
         A stamp has size and inode, and the times of the last change of content and owner. All of them can be as they
         were, by another clock or on a disk that keeps no such time: what is read is held to `contents`, too.
         """
-        before, now = getattr(self, "_files", None), self.problem.people.stamps()
+        before, now = self.files, self.problem.people.stamps()
         if None in (before, now) or before == now:
             return
         changed = min(path for path, _ in now - before)
@@ -93,7 +93,7 @@ class Plan:
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people of the problem's population."""
-        raise NotImplementedError
+        return self.mover().of_chunk(chunk)
 
     def write_moves(self, folder: Any) -> list[Path]:
         """Write everyone's moves to Parquet files in a folder, part by part, and return the files.
@@ -143,7 +143,7 @@ class Plan:
         of the target's column (a soft one a dict of classes and shares), and who leaves has a row of the column
         "all data", from "given" to "withheld".
         """
-        return changed_cells(self)
+        return changed_cells(self, encoding_of(self))
 
     def lever_cells(self) -> list[Any]:
         """Return the rows of `changes` that are about labels and leavers, by the positions of people; here none."""
@@ -333,7 +333,7 @@ class ClassPlan(Plan):
         if codes.size != size:
             raise DataError(f"labels: must be one for each of the {size} people, got {codes.size}.")
         radii = self._radii(table, codes, budget)
-        return as_given(self._scaled(codes, radii), table.names, table.index)
+        return as_given(self.mover().scaled(codes, radii), table.names, table.index)
 
     def _radii(self, table: Table, codes: Codes, budget: Any) -> float | NDArray[np.float64]:
         size = len(table.values)
@@ -353,10 +353,6 @@ class ClassPlan(Plan):
             )
         return allowance.everyones(size)
 
-    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
-        """Return the moves of some consecutive people of the problem's population."""
-        return self.mover().of_chunk(chunk)
-
     def signature(self) -> bytes:
         """Return the directions as bytes."""
         return np.ascontiguousarray(self.directions).tobytes()
@@ -364,9 +360,6 @@ class ClassPlan(Plan):
     def mover(self) -> ClassMoves:
         """Return what hands out moves, and can be sent to another machine."""
         return ClassMoves(self.directions, self.problem.allowance)
-
-    def _scaled(self, codes: NDArray[np.int32], radii: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        return ClassMoves(self.directions, self.problem.allowance).scaled(codes, radii)
 
     def _actors(self) -> list[str]:
         moving = [label for label, way in zip(self.problem.people.classes, self.directions, strict=True) if way.any()]
@@ -422,10 +415,6 @@ class SignalPathPlan(Plan):
     training: Any = None
 
     rows_at_a_time = BLOCK
-
-    def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
-        """Return the moves of some consecutive people of the problem's population."""
-        return self.mover().of_chunk(chunk)
 
     def signature(self) -> bytes:
         """Return the walk's name, and the units that it is walked in."""

@@ -168,6 +168,11 @@ _MEANINGS = {
 }
 
 
+def yes(said: bool) -> str:
+    """Return a truth in words."""
+    return "yes" if said else "no"
+
+
 @dataclass(frozen=True)
 class Audit(ShownAsText):
     """The outcome of a fresh refit on the moved data; made by `oar.audit` alone.
@@ -241,25 +246,19 @@ class Audit(ShownAsText):
         acts = [f"{counted(self.movers, 'member moves', 'members move')} (effort {self.effort:.4g})"]
         acts += [counted(self.relabelled, "label changes", "labels change")] if self.relabelled else []
         acts += [counted(self.leavers, "member leaves", "members leave")] if self.leavers else []
+        by_whom = f" (what {self.measured_by!r} allows is its author's code)" if self.measured_by else ""
         rows = [
-            (
-                "success",
-                f"{'yes' if self.success else 'no'} (before any move: {'yes' if self.success_before else 'no'})",
-            ),
+            ("success", f"{yes(self.success)} (before any move: {yes(self.success_before)})"),
             ("prediction", f"{self._predictions()}, margin {self.margin:.4g}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", ", ".join(acts)),
-            ("limits", f"{'; '.join(self.violations) or 'all kept'}{self._by_whom}"),
+            ("limits", f"{'; '.join(self.violations) or 'all kept'}{by_whom}"),
             ("refitted by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
             ("that is", self.independence.value),
         ]
         if self.rate is not None:
             rows.insert(1, ("refits", f"{self.rate} (before any move: {self.rate_before})"))
         return lined_up(rows)
-
-    @property
-    def _by_whom(self) -> str:
-        return f" (what {self.measured_by!r} allows is its author's code)" if self.measured_by else ""
 
     def _predictions(self) -> str:
         """Return what is predicted, before and after; of several queries, how many have their goal."""
@@ -569,9 +568,9 @@ class Result:
             return (
                 f"{got:,} of {counted(len(self.audit.queries), 'query gets', 'queries get')} {self.problem.goal_words}"
             )
-        often = "" if self.audit.rate is None else f" in {self.audit.rate.successes} of {self.audit.rate.refits} refits"
-        if often:
-            return f"reaches {self.problem.goal_words}{often}"
+        if self.audit.rate is not None:
+            often = f"{self.audit.rate.successes} of {self.audit.rate.refits} refits"
+            return f"reaches {self.problem.goal_words} in {often}"
         return f"predicts {self.prediction!r}, goal {self.problem.goal_words}"
 
     def __repr__(self) -> str:

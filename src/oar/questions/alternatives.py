@@ -135,32 +135,19 @@ class Alternatives(ShownAsText):
         """
         import pandas
 
-        rows = [
-            (
-                plan.how,
-                plan.result.success,
-                plan.result.loss,
-                plan.result.audit.effort,
-                plan.result.audit.movers,
-                plan.collateral.bystanders.changed,
-                plan.collateral.actors.changed,
-                plan.features,
-                min((plan.distance(other) for other in self.plans if other is not plan), default=np.nan),
-            )
-            for plan in self.plans
-        ]
-        names = [
-            "plan",
-            "success",
-            "goal loss",
-            "effort",
-            "people",
-            "collateral",
-            "actors changed",
-            "features",
-            "distance",
-        ]
-        return pandas.DataFrame(rows, columns=names, index=pandas.RangeIndex(1, len(rows) + 1))
+        each: dict[str, Callable[[Alternative], Any]] = {
+            "plan": lambda plan: plan.how,
+            "success": lambda plan: plan.result.success,
+            "goal loss": lambda plan: plan.result.loss,
+            "effort": lambda plan: plan.result.audit.effort,
+            "people": lambda plan: plan.result.audit.movers,
+            "collateral": lambda plan: plan.collateral.bystanders.changed,
+            "actors changed": lambda plan: plan.collateral.actors.changed,
+            "features": lambda plan: plan.features,
+            "distance": lambda plan: min((plan.distance(one) for one in self.plans if one is not plan), default=np.nan),
+        }
+        columns = {name: [told(plan) for plan in self.plans] for name, told in each.items()}
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(1, len(self) + 1))
 
     def plot(self) -> Any:
         """Return a matplotlib Figure: effort and people of every plan, whether it succeeds, and its collateral."""
@@ -238,16 +225,14 @@ def _enough(best: Alternative, found: list[Alternative], n: int) -> bool:
     return len(_different(counted_in, n)[0]) >= n
 
 
-def _price(plan: Alternative) -> tuple[bool, float]:
-    """Return what plans are sorted by: successes by their effort, then others by their loss (to fail is cheap)."""
-    return not plan.result.success, plan.result.audit.effort if plan.result.success else plan.result.loss
-
-
 def _different(found: list[Alternative], n: int) -> tuple[list[Alternative], list[str]]:
     """Keep the first, and of the others those that differ from all kept; say which do not."""
-    order = sorted(found[1:], key=_price)
+
+    def price(plan: Alternative) -> tuple[bool, float]:  # successes by their effort, then others by their loss
+        return not plan.result.success, plan.result.audit.effort if plan.result.success else plan.result.loss
+
     kept, similar = found[:1], []
-    for plan in order:
+    for plan in sorted(found[1:], key=price):
         if len(kept) == n:
             similar.append(f"Left out {plan.how}: {counted(n, 'plan comes', 'plans come')} before it.")
             continue
@@ -350,19 +335,16 @@ class _WithoutColumns:
     def next(self) -> Idea:
         self.goes_on = False  # until a plan says what else there is to forbid
         limits = part_of(self._problem.action, Perturb).limits or Limits()  # type: ignore[union-attr]
-        columns = dict(limits.columns) | {name: _stays(limits.columns.get(name)) for name in self._forbidden}
+        was = {name: limits.columns.get(name, Limit()) for name in self._forbidden}
+        stay = {name: Limit(immutable=True, cost=one.cost, unit=one.unit) for name, one in was.items()}
         own = {
             person: {name: limit for name, limit in theirs.items() if name not in self._forbidden}
             for person, theirs in limits.own.items()
         }
-        forbidding = dataclasses.replace(limits, columns=columns, own={who: each for who, each in own.items() if each})
+        kept = {who: each for who, each in own.items() if each}
+        forbidding = dataclasses.replace(limits, columns=dict(limits.columns) | stay, own=kept)
         names = ", ".join(self._forbidden)
         return Idea(f"without changing {names}", lambda: self._problem.with_action(limits=forbidding), self._learn)
-
-
-def _stays(limit: Limit | None) -> Limit:
-    """Return a limit that keeps a column as it is; what others say of its cost stays."""
-    return Limit(immutable=True) if limit is None else Limit(immutable=True, cost=limit.cost, unit=limit.unit)
 
 
 class _WithoutTheMostUseful:

@@ -135,17 +135,15 @@ class Cheapest:
         for _ in range(MOST_BETTER):
             if better is None or (most < np.inf and certificate.bound >= most * (1 - COST_SLACK)):
                 break
-            other = self._tried_at(ask, before, better)
-            if other is None or other.price >= most:
+            other, _ = self._tried(ask, before, better)  # a place that a proof could not rule out
+            if other is None or other.broken or other.price >= most:
                 break
             judged, note, most = other, "", other.price
             certificate, better = ready.proof(ask, self._accepts(ask), most)
         if most == np.inf and certificate.bound == np.inf:
             because = ready.conflict(ask, self._accepts(ask))
-            return Advice(
-                before, before, {}, np.inf, np.inf, True, Status.IMPOSSIBLE, **_told(told), because=because,
-                certificate=certificate,
-            )  # fmt: skip
+            said = _told(told) | {"because": because, "certificate": certificate}
+            return Advice(before, before, {}, np.inf, np.inf, True, Status.IMPOSSIBLE, **said)
         return self._found(judged, before, told, certificate, note)
 
     def _accepts(self, ask: PersonQuery) -> Accepts:
@@ -158,34 +156,24 @@ class Cheapest:
 
         return accepts
 
-    def _tried(self, ask: PersonQuery, before: Row) -> tuple[AuditedRow | None, str]:
-        """Return the cheapest way that reached the goal in the audit, and how it was found.
+    def _tried(self, ask: PersonQuery, before: Row, place: Array | None = None) -> tuple[AuditedRow | None, str]:
+        """Return the cheapest way that reached the goal in the audit, or that to a place, and how it was found.
 
         Where rounding or a looser refit calls it a tie, or it breaks a limit by rounding, margins are made wider. What
         breaks one all the same is returned, to be refused, where there is nothing else.
         """
-        note, refused = "", None
+        note, refused, ready = "", None, self._ready
         for trial in range(MOST_TRIALS):
-            way = self._ready.way(ask, CARE**trial)
-            if way.change is None:
+            way = ready.way(ask, CARE**trial) if place is None else ready.way_at(ask, place, CARE**trial)
+            if way is None or way.change is None:
+                note = note or ("" if way is None else way.note)
                 break
             note = way.note
             judged = self._judged_way(ask, before, way)
             if judged is not None and not judged.broken:
                 return judged, note
             refused = refused or judged
-        return refused, note or way.note
-
-    def _tried_at(self, ask: PersonQuery, before: Row, place: Array) -> AuditedRow | None:
-        """Return what comes of a place that a proof could not rule out."""
-        for trial in range(MOST_TRIALS):
-            way = self._ready.way_at(ask, place, CARE**trial)
-            if way is None:
-                return None
-            judged = self._judged_way(ask, before, way)
-            if judged is not None and not judged.broken:
-                return judged
-        return None
+        return refused, note
 
     def _judged_way(self, ask: PersonQuery, before: Row, way: ProposedChange) -> AuditedRow | None:
         """Put a way before the audit; None where it does not reach the goal, or fits in no table."""
@@ -220,26 +208,15 @@ class Cheapest:
         bound = 0.0 if certificate is None else certificate.bound
         if judged is None:
             least = 0.0 if bound == np.inf else bound
-            return Advice(
-                before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **_told(told), note=note,
-                certificate=certificate,
-            )  # fmt: skip
+            said = _told(told) | {"note": note, "certificate": certificate}
+            return Advice(before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **said)
         proved = judged.price - bound <= COST_SLACK * judged.price and not judged.broken
         if certificate is not None and not proved:
             note = f"{note} {UNPROVED}".strip()
-        return Advice(
-            before,
-            judged.after,
-            judged.costs,
-            judged.price,
-            bound,
-            proved,
-            Status.REFUSED if judged.broken else Status.ACHIEVED,
-            **_told(judged.told, judged.broken),
-            violations=judged.broken,
-            note=note,
-            certificate=certificate,
-        )
+        said = _told(judged.told, judged.broken)
+        said |= {"violations": judged.broken, "note": note, "certificate": certificate}
+        status = Status.REFUSED if judged.broken else Status.ACHIEVED
+        return Advice(before, judged.after, judged.costs, judged.price, bound, proved, status, **said)
 
     def _problem(self, query: Query) -> Problem:
         check_kind("query", query, Query, "an oar.Query(row, goal=…)")

@@ -128,7 +128,7 @@ class Collateral(ShownAsText):
         if not harm:
             return said
         worse = self.own_after > self.own_before if problem.regresses else self.own_after < self.own_before
-        names = ", ".join(f"{name}=…" for name in limiting(*both, problem.regresses, worse))
+        names = ", ".join(f"{name}=…" for name in limiting(both[1], problem.regresses, worse))
         return f"{harm[:1].upper()}{harm[1:]}. {said} Limit that by oar.Keep({names})."
 
     @property
@@ -268,21 +268,6 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
     )
 
 
-def _effects(problem: Problem, before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.intp]:
-    """Return how each prediction changes, as positions in `EFFECTS`."""
-    if problem.regresses:
-        old, new = (np.min([_beyond(wish, values) for wish in problem.wishes], axis=0) for values in (before, after))
-        slack = SAME * (1 + np.abs(before).max(axis=1))
-        noticed = np.maximum(NOTICED * before.std(axis=0), slack[:, None])
-        changed = (np.abs(after - before) > noticed).any(axis=1)
-        towards, away = changed & (new < old - slack), changed & (new > old + slack)
-    else:
-        changed = before != after
-        had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, after))
-        towards, away = changed & has & ~had, changed & had & ~has
-    return np.select([towards, away, changed], [1, 2, 3], 0).astype(np.intp)
-
-
 def _beyond(wish: Any, values: Array) -> Array:
     """Return how far (n,) values (n, o) are from the box that is aimed at."""
     return np.abs(values - np.clip(values, wish.nearest, wish.farthest)).max(axis=1)
@@ -300,19 +285,23 @@ class _Each(NamedTuple):
         """Look at everyone's predictions before and after, and at their labels (n, k)."""
         both = {"before": before, "after": after}
         if problem.regresses:
+            old, new = (np.min([_beyond(wish, one) for wish in problem.wishes], axis=0) for one in both.values())
             slack = SAME * (1 + np.abs(before).max(axis=1))
-            wanted = {
-                name: np.min([_beyond(wish, values) for wish in problem.wishes], axis=0) <= slack
-                for name, values in both.items()
-            }
+            noticed = np.maximum(NOTICED * before.std(axis=0), slack[:, None])
+            changed = (np.abs(after - before) > noticed).any(axis=1)
+            towards, away = changed & (new < old - slack), changed & (new > old + slack)
+            wanted = {"before": old <= slack, "after": new <= slack}
             right = {name: ((values - rows) ** 2).mean(axis=1) for name, values in both.items()}
         else:
+            changed = before != after
             wanted = {name: np.isin(codes, problem.wanted_codes) for name, codes in both.items()}
+            had, has = wanted.values()
+            towards, away = changed & has & ~had, changed & had & ~has
             right = {name: codes == rows.argmax(axis=1) for name, codes in both.items()}
         measures = {f"wanted_{name}": wanted[name].astype(np.float64) for name in both}
         measures |= {f"score_{name}": right[name].astype(np.float64) for name in both}
         change = {"mean change": (after - before).mean(axis=1)} if problem.regresses else {}
-        return _Each(_effects(problem, before, after), change, measures)
+        return _Each(np.select([towards, away, changed], [1, 2, 3], 0).astype(np.intp), change, measures)
 
     def counted(self, inside: Mask) -> PredictionChanges:
         """Return what happens to those inside (n,)."""
@@ -366,26 +355,19 @@ def effect_words(prediction: str | None, actors: Counts, bystanders: Counts) -> 
     for counts, one, many in who:
         if counts["away"] is None or not counts["people"]:
             continue
-        group = counted(counts["people"], one, many)
-        if prediction is None:
-            ways = f"predictions of {counts['away']:,} go away from the goal and of {counts['towards']:,} towards it"
-        else:
-            ways = (
-                f"{counts['away']:,} lose the prediction {prediction} that they had and {counts['towards']:,} gain it"
-            )
-        said.append(f"of {group}, {ways}")
+        said.append(f"of {counted(counts['people'], one, many)}, {way_words(prediction, counts)}")
     return "; ".join(said)
 
 
-def limiting(actors: Counts, bystanders: Counts, values: bool, worse: bool) -> Sequence[str]:
-    """Return the names of the limits (`oar.Keep`) on harm of this kind: the surest first.
+def way_words(prediction: str | None, counts: Counts, had: str = "had") -> str:
+    """Say how many predictions go away from the goal, and how many towards it."""
+    if prediction is None:
+        return f"predictions of {counts['away']:,} go away from the goal and of {counts['towards']:,} towards it"
+    return f"{counts['away']:,} lose the prediction {prediction} that they {had} and {counts['towards']:,} gain it"
 
-    Args:
-        actors: what happens to them.
-        bystanders: what happens to them.
-        values: whether values are predicted, of which none can be lost.
-        worse: whether the model gets worse.
-    """
+
+def limiting(bystanders: Counts, values: bool, worse: bool) -> Sequence[str]:
+    """Return the limits (`oar.Keep`) on harm of this kind by name, the surest first: of values none can be lost."""
     if values:
         return ["worse"]
     return ["lost", *(["changed"] if _harmed(bystanders) > 0 else []), *(["worse"] if worse else [])]

@@ -92,11 +92,8 @@ class Credit(ShownAsText):
         names = list(self.result.problem.people.row_names[self.members[order]])
         credits, errors = self.credits[order], self.errors[order]
         if self.result.plan.query_move.any():
-            names, credits, errors = (
-                [*names, QUERY],
-                np.append(credits, self.query),
-                np.append(errors, self.query_error),
-            )
+            credits, errors = np.append(credits, self.query), np.append(errors, self.query_error)
+            names = [*names, QUERY]
         shares = credits / self.fall if self.fall else np.full_like(credits, np.nan)
         people = pandas.Series(names, dtype=object)
         return pandas.DataFrame({"person": people, "credit": credits, "share": shares, "error": errors})
@@ -162,7 +159,10 @@ def credit(
     check_kind("result", result, Result, "what oar.collective returns")
     choose("method", method, METHODS)
     check_seed(seed)
-    _check_draws(draws, method)
+    if draws is not None:
+        if method != "shapley":
+            raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
+        check_whole("draws", draws, 4)
     if not result.audit.converged:
         raise NumericsError("result: a refit of its audit did not converge, so there is no fall of the loss to share.")
     refits = Refits(result.plan)
@@ -185,19 +185,10 @@ def credit(
     return Credit(result, method, members, credits[:-1], errors[:-1], *own, count)
 
 
-def _check_draws(draws: Any, method: str) -> None:
-    if draws is None:
-        return
-    if method != "shapley":
-        raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
-    check_whole("draws", draws, 4)
-
-
 def first_order(refits: Refits, fall: float, on_step: OnStep = silent) -> tuple[Array, int]:
-    """Integrate along the path, with more points until little of the fall is unexplained.
+    """Return everyone's credits (n + 1,) along the path, the query's last, and how many refits that took.
 
-    Returns:
-        Everyone's credits (n + 1,), the query's last; and how many refits there were.
+    There are more and more points until little of the fall is unexplained.
     """
     problem = refits.problem
     if problem.query.several != "mean":
@@ -223,8 +214,6 @@ def first_order(refits: Refits, fall: float, on_step: OnStep = silent) -> tuple[
 
 
 Slopes = Callable[[float], tuple[float, Array, Array]]
-
-
 """From a share of the way to the loss there, and its slopes in everyone's move (n, d) and the query's (d,)."""
 
 

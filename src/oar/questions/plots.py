@@ -49,13 +49,8 @@ def draw_alternatives(plans: Alternatives) -> Any:
     height = max(4.2, LINE * lines + MARGINS)
     figure = Figure(figsize=(8.4, height), layout="constrained")
     axes, beside = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    axes.set_xlabel("people who move", fontsize=9)
-    axes.set_ylabel("effort (sum of all moves)", fontsize=9)
-    axes.set_title("What each plan asks", fontsize=9.5, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8, colors="#444444")
-    axes.grid(color="#E4E4E4", linewidth=0.7)
-    axes.set_axisbelow(True)
+    _headed(axes, "What each plan asks", "people who move", "effort (sum of all moves)", 9)
+    _lines(axes)
     beside.set_axis_off()
     if not len(rows):
         axes.text(0.5, 0.5, "no plan was found", ha="center", va="center", transform=axes.transAxes, color=GREY)
@@ -82,6 +77,20 @@ def draw_alternatives(plans: Alternatives) -> Any:
         said.append((f"{number}", colour, text))
     _list(beside, said, LINE / (height - MARGINS))
     return figure
+
+
+def _lines(axes: Any, **which: str) -> None:
+    """Draw faint lines behind, and no frame."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8, colors="#444444")
+    axes.set_axisbelow(True)
+    axes.grid(color="#E4E4E4", linewidth=0.7, **which)
+
+
+def _headed(axes: Any, title: str, across: str, up: str, size: float = 8.5) -> None:
+    axes.set_title(title, fontsize=9.5, loc="left")
+    axes.set_xlabel(across, fontsize=size)
+    axes.set_ylabel(up, fontsize=size)
 
 
 def _aside(place: tuple[float, float], placed: list[tuple[float, float]]) -> tuple[float, float]:
@@ -120,12 +129,8 @@ def draw_leverage(leverage: Leverage) -> Any:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     _features(left, leverage)
     _members(right, leverage)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=8, colors="#444444")
-        axes.set_axisbelow(True)
-    left.grid(axis="x", color="#E4E4E4", linewidth=0.7)
-    right.grid(color="#E4E4E4", linewidth=0.7)
+    _lines(left, axis="x")
+    _lines(right)
     return figure
 
 
@@ -141,11 +146,9 @@ def _features(axes: Any, leverage: Leverage) -> None:
         )
     axes.margins(x=0.2)
     axes.set_xlim(left=0)
-    axes.set_xlabel("fall of goal loss per unit, everyone moving it", fontsize=8.5)
     rest = leverage.problem.people.dimensions - len(found)
-    axes.set_title(
-        "By feature" + (f" (the first {len(found)}, {rest:,} more)" if rest else ""), fontsize=9.5, loc="left"
-    )
+    title = "By feature" + (f" (the first {len(found)}, {rest:,} more)" if rest else "")
+    _headed(axes, title, "fall of goal loss per unit, everyone moving it", "")
 
 
 def _members(axes: Any, leverage: Leverage) -> None:
@@ -160,21 +163,11 @@ def _members(axes: Any, leverage: Leverage) -> None:
     for code in range(1 if regresses else min(len(classes), MOST_NAMED)):
         mine = np.flatnonzero(codes == code)
         some = mine[np.unique(np.linspace(0, mine.size - 1, min(mine.size, MOST_MARKS)).astype(np.intp))]
-        axes.scatter(
-            ranks[some],
-            values[some],
-            s=26,
-            c=CLASS_COLOURS[code],
-            marker=CLASS_MARKERS[code],
-            edgecolors="white",
-            linewidths=0.5,
-            zorder=3,
-            label="members" if regresses else _named(leverage, code, mine.size),
-        )
+        label = "members" if regresses else _named(leverage, code, mine.size)
+        look = _look(code) | {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+        axes.scatter(ranks[some], values[some], s=26, label=label, **look)
     axes.set_ylim(0, 1.08 * values[0] if values[0] > 0 else 1.0)
-    axes.set_xlabel("members who may act, strongest first", fontsize=8.5)
-    axes.set_ylabel("fall of goal loss per unit of own move", fontsize=8.5)
-    axes.set_title("By member", fontsize=9.5, loc="left")
+    _headed(axes, "By member", "members who may act, strongest first", "fall of goal loss per unit of own move")
     axes.legend(fontsize=8, frameon=False, loc="best")
 
 
@@ -195,20 +188,15 @@ def draw_transfer(transfer: Transfer) -> Any:
     found = transfer.table()
     _losses(left, found)
     _success(right, found)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=8, colors="#444444")
-        axes.set_axisbelow(True)
-        axes.grid(color="#E4E4E4", linewidth=0.7)
+    _lines(left)
+    _lines(right)
     return figure
 
 
 def _losses(axes: Any, found: Any) -> None:
     known = found[np.isfinite(found["predicted_loss"]) & np.isfinite(found["loss"])]
     both = known[["predicted_loss", "loss"]].to_numpy(dtype=float)
-    axes.set_title("Goal loss, each plan", fontsize=9.5, loc="left")
-    axes.set_xlabel("predicted by the surrogates", fontsize=8.5)
-    axes.set_ylabel("true, audited", fontsize=8.5)
+    _headed(axes, "Goal loss, each plan", "predicted by the surrogates", "true, audited")
     if not len(known):
         axes.text(0.5, 0.5, "no surrogate predicts anything", ha="center", transform=axes.transAxes, color=GREY)
         return
@@ -253,8 +241,8 @@ def _success(axes: Any, found: Any) -> None:
     axes.set_ylim(-0.05, 1.05)
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xticks(places, [shortened(name, 16) for name in names], parse_math=False)
-    axes.set_xlabel("public data that surrogates are trained on", fontsize=8.5)
-    axes.set_title("True success, by family and number of surrogates", fontsize=9.5, loc="left")
+    title = "True success, by family and number of surrogates"
+    _headed(axes, title, "public data that surrogates are trained on", "")
     axes.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 

@@ -119,23 +119,22 @@ def private_card(
     return PrivateCard(card, epsilon, delta, noise, audit(result.plan.followed(card)), plain)
 
 
-def gaussian_noise(epsilon: float, delta: float, sensitivity: float = SENSITIVITY) -> float:
+def gaussian_noise(epsilon: float, delta: float) -> float:
     """Return the least σ that makes sums (ε, δ)-differentially private, to a relative 1e-9 and never less."""
     from scipy.stats import norm
 
     def told(sigma: float) -> float:
-        a, b = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
+        a, b = SENSITIVITY / (2 * sigma), epsilon * sigma / SENSITIVITY
         return float(norm.cdf(a - b) - exp(epsilon + norm.logcdf(-a - b)))
 
-    low = high = sensitivity / epsilon
+    low = high = SENSITIVITY / epsilon
     while told(high) > delta:
         high *= 2
     while told(low) <= delta:
         low /= 2
-    _, least = halve(
+    return halve(
         low, high, lambda sigma: sigma if told(sigma) <= delta else None, lambda low, high: high - low <= 1e-9 * high
-    )
-    return least
+    )[1]
 
 
 def statistics(features: Array, shares: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:

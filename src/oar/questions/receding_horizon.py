@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +68,6 @@ class Round(NamedTuple):
     norm: Norm
 
 
-class RealityFunction(Protocol):
-    """A function that says what really happens, round by round."""
-
-    def __call__(self, told: Round) -> Happened:
-        """Return what came of a round."""
-        ...
-
-
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class Reality:
@@ -126,8 +118,8 @@ class Reality:
         follows = rng.random(told.rows.size) < self.adoption
         error = self.noise * rng.standard_normal(told.asked.shape)
         moves = np.where(follows[:, None] & (told.asked != 0), told.asked + error, 0.0)
-        features = told.expected if self.stream is None else _rows_of(self.stream, told.rows)
-        return Happened(features, told.norm.project(moves, told.left))
+        real = told.expected if self.stream is None else self.stream.people.features[told.rows]
+        return Happened(np.asarray(real, dtype=np.float64), told.norm.project(moves, told.left))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,20 +164,10 @@ class Followed(ShownAsText):
         """
         import pandas
 
-        told = self.audit.rounds
-        return pandas.DataFrame(
-            {
-                "round": [one.number for one in told],
-                "promised": self.promised,
-                "asked_rows": self.asked_rows,
-                "followers": self.followers,
-                "asked": self.asked,
-                "effort": [one.effort for one in told],
-                "loss": [one.loss for one in told],
-                "prediction": [one.prediction for one in told],
-                "success": [one.success for one in told],
-            }
-        )
+        planned = {name: getattr(self, name) for name in ("promised", "asked_rows", "followers", "asked")}
+        names = ("effort", "loss", "prediction", "success")
+        found = {name: [getattr(one, name) for one in self.audit.rounds] for name in names}
+        return pandas.DataFrame({"round": [one.number for one in self.audit.rounds], **planned, **found})
 
     def __str__(self) -> str:
         """Show what came of it."""
@@ -203,7 +185,7 @@ class Followed(ShownAsText):
 @with_near_names
 def follow(
     problem: OnlineProblem,
-    reality: RealityFunction | Callable[[Round], Any],
+    reality: Callable[[Round], Any],
     *,
     replan: bool = True,
     solver: SolverLike = "auto",
@@ -287,11 +269,14 @@ class _Story:
         left, unspent = self._left()[rows], self._unspent()[rows]
         # A plan made before others were spent may ask for too much.
         asked = SharedBudgets(self.norm, left, persons, unspent).project(plan.each[rows])
-        left = _each_ones(left, unspent, persons, self.norm.length(asked))
+        lengths = self.norm.length(asked)
+        # A person's rows together keep within what it has left.
+        spare = np.maximum(unspent - np.bincount(persons, weights=lengths)[persons], 0.0)
+        left = np.minimum(left, lengths + spare / np.bincount(persons)[persons])
         told = Round(number, rows, self.features[rows].copy(), asked, left, self.norm)
         self.features[rows], self.moves[rows] = _checked(reality(told), told)
         self.promised.append(promised)
-        self.asked.append(float(self.norm.length(asked).sum()))
+        self.asked.append(float(lengths.sum()))
         moving = asked.any(axis=1)
         self.counts.append((int(moving.sum()), int((moving & self.moves[rows].any(axis=1)).sum())))
 
@@ -311,12 +296,6 @@ def _places(who: Rows) -> Rows:
     return np.unique(who, return_inverse=True)[1].ravel()
 
 
-def _each_ones(left: Array, unspent: Array, persons: Rows, asked: Array) -> Array:
-    """Return how far each row may move (m,), so that a person's rows together keep within what it has left."""
-    spare = np.maximum(unspent - np.bincount(persons, weights=asked)[persons], 0.0)
-    return np.minimum(left, asked + spare / np.bincount(persons)[persons])
-
-
 def _checked(happened: Any, told: Round) -> Happened:
     """Return what reality says, refused where it is not of the round's shape or not finite."""
     if not isinstance(happened, Happened):
@@ -329,7 +308,3 @@ def _checked(happened: Any, told: Round) -> Happened:
                 f"shape {part.shape}{'' if part.shape != told.expected.shape else ' with others'}."
             )
     return parts
-
-
-def _rows_of(stream: Stream, rows: Rows) -> Array:
-    return np.asarray(stream.people.features[rows], dtype=np.float64)

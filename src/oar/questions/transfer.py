@@ -157,7 +157,8 @@ def transfer(
         Surrogate(models=models, public=people, number=number, seed=seed)
         for (_, models), (_, people), number, seed in cells
     ]
-    sizes = [_size(public_people(settings, problem)) for settings in plans]
+    # Who was not drawn may have stayed, weighing nothing.
+    sizes = [int((public_people(settings, problem).row_weights > 0).sum()) for settings in plans]
     rows = []
     with step_line("transfer", progress) as on_step:
         for ((family, _), (name, _), number, seed), settings, size in zip(cells, plans, sizes, strict=True):
@@ -241,8 +242,3 @@ def _public(given: Any) -> tuple[str, Any]:
             f"public: must be shares above 0 and at most 1, or pairs (name, oar.Population), got {given!r}."
         )
     return f"{100 * float(given):.6g}%", float(given)
-
-
-def _size(people: Population) -> int:
-    """Return how many people count: those who were not drawn may have stayed, weighing nothing."""
-    return int((people.row_weights > 0).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from oar.checks import check_kind, check_seed, is_whole, with_near_names
 from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError
-from oar.goals.held_out import HeldOutData, held_out_people
+from oar.goals.held_out import held_out_people
 from oar.people.wording import lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import loss, number
@@ -22,6 +23,7 @@ from oar.questions.leverage import Leverage, check_felt, leverage, words
 from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
 from oar.referee.witnesses.refits import refit
+from oar.retraining.side_effects import score
 from oar.typing import DefenceLike, Frame, PeopleLike
 
 Array = NDArray[np.float64]
@@ -138,7 +140,10 @@ def worth(
         scores, scored = [_cross_validated(problem, each, folds, seed) for each in both], f"{folds} folds"
     else:
         others = held_out_people(problem.people, problem.regresses, held_out)
-        scores, scored = [_scored(problem, each, others) for each in both], f"{len(others.rows):,} held-out people"
+        trained = [defended_refit(problem.people, problem.model, each) for each in both]
+        predicted = [one.model.predict(one.fit(), others.features) for one in trained]
+        scores = [score(problem.regresses, one, others.rows, others.weights) for one in predicted]
+        scored = f"{len(others.rows):,} held-out people"
     done = [_done(one, each) for one in planned for each in both]
     measure = "mean squared error" if problem.regresses else "accuracy"
     before, after = (leverage(problem, each) for each in both)
@@ -165,26 +170,14 @@ def _done(plan: Plan, defence: Defence) -> GoalOutcome:
     features = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
     handed_in = Contributions(plan).after.with_features(features)
     trained = defended_refit(handed_in, problem.model, defence, deployed)
-    model = trained.model
-    found = refit(model, trained.everyone, features)
-    asked = problem.asked
+    found, asked = refit(trained.model, trained.everyone, features), problem.asked
     points = asked.points + plan.query_move if asked.members is None else features[asked.members]
     heard = [
-        judged(problem, wish, found.testify(point, wish.target).outputs, _losses(found, point))
+        judged(problem, wish, found.outputs(point[None])[0], partial(found.loss, point))
         for wish, point in zip(problem.wishes, points, strict=True)
     ]
     told = AuditSummary(problem, heard, heard).reported(True)
     return GoalOutcome(told["loss"], told["success"])
-
-
-def _losses(found: Any, point: Array) -> Any:
-    return lambda target: found.testify(point, target).loss
-
-
-def _scored(problem: Problem, defence: Defence, others: HeldOutData) -> float:
-    trained = defended_refit(problem.people, problem.model, defence)
-    predicted = trained.model.predict(trained.fit(), others.features)
-    return _average(problem, predicted, others.rows, others.weights)
 
 
 def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) -> float:
@@ -213,10 +206,4 @@ def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) 
         raise DataError(
             "people: nobody can be held out, since everyone is the only one of its class; give held_out people."
         )
-    return _average(problem, predicted[scored], rows[scored], weights[scored])
-
-
-def _average(problem: Problem, predicted: NDArray[Any], rows: Array, weights: Array) -> float:
-    if problem.regresses:
-        return float(np.average(((predicted - rows) ** 2).mean(axis=1), weights=weights))
-    return float(np.average(predicted == rows.argmax(axis=1), weights=weights))
+    return score(problem.regresses, predicted[scored], rows[scored], weights[scored])

@@ -26,11 +26,12 @@ from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.black_box import by_its_own_training
 from oar.referee.centroids import UnmovedCentroids, by_class_averages
+from oar.referee.individual.duels import UnmovedRefit
 from oar.referee.parts import in_parts
 from oar.referee.proofs.balls import of_centroids
 from oar.referee.proofs.batch_norms import of_batch_norm
 from oar.referee.proofs.black_boxes import of_black_box
-from oar.referee.proofs.own_moves import UnmovedRefit, above_tangent, beyond_half_spaces, seen_centroids
+from oar.referee.proofs.own_moves import above_tangent, beyond_half_spaces
 from oar.referee.proofs.rounds import of_rounds
 from oar.referee.rounds import by_rounds
 from oar.referee.verdicts import AuditSummary, Retrial, broken_by
@@ -174,12 +175,15 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
     if not problem.plain or problem.limits is not None:
         return found
     if isinstance(evidence, UnmovedCentroids):
-        seen = Proof() if members else beyond_half_spaces(problem, seen_centroids(problem, evidence), hints)
-        return together(found, of_centroids(problem, evidence, members, query), seen)
+        seen = UnmovedRefit(problem.model, (evidence.positions, evidence.scales), None)
+        apart = Proof() if members else beyond_half_spaces(problem, seen, hints)
+        return together(found, of_centroids(problem, evidence, members, query), apart)
     if problem.model.fixed:
         return found if query else together(found, of_batch_norm(problem))
     if isinstance(evidence, WitnessRefit) and not members and problem.model.linear:
-        return together(found, _of_own_move(problem, evidence, proposal))
+        seen = UnmovedRefit(problem.model, None, evidence.outputs)
+        tangent = above_tangent(problem, seen, hints, proposal.plan.query_move)
+        return together(found, tangent, beyond_half_spaces(problem, seen, hints))
     return found
 
 
@@ -187,13 +191,6 @@ def together(*proofs: Proof) -> Proof:
     """Return what several proofs say together."""
     said = " and ".join(dict.fromkeys(one.by for one in proofs if one.by))
     return Proof(max(one.bound for one in proofs), any(one.impossible for one in proofs), said)
-
-
-def _of_own_move(problem: Problem, evidence: WitnessRefit, proposal: Proposal) -> Proof:
-    """Return what is proved of the query's own moves where a linear model stays."""
-    seen = UnmovedRefit(problem.model, None, evidence.outputs)
-    proof = above_tangent(problem, seen, proposal.hints, proposal.plan.query_move)
-    return together(proof, beyond_half_spaces(problem, seen, proposal.hints))
 
 
 def nobody_moves(problem: Problem, who: str) -> bool:

@@ -17,6 +17,7 @@ from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, Heard, JudgedModel, Retrial, Verdict, judged
+from oar.referee.witnesses.refits import ENTROPY, SQUARED, loss_of_kind
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]
@@ -132,10 +133,5 @@ def _decided(problem: Problem, wish: Any, told: Verdict, code: Any) -> Verdict:
 
 def judged_outputs(problem: Problem, wish: Any, outputs: Array) -> Verdict:
     """Judge log-probabilities (k,) or values (o,) that a box gives."""
-
-    def loss_at(target: Array) -> float:
-        if isinstance(wish, ClassWish):
-            return float(np.logaddexp.reduce(outputs) - target @ outputs)
-        return 0.5 * float(((outputs - target) ** 2).sum())
-
-    return judged(problem, wish, outputs, loss_at)
+    kind = ENTROPY if isinstance(wish, ClassWish) else SQUARED
+    return judged(problem, wish, outputs, partial(loss_of_kind, kind, outputs))

@@ -58,7 +58,7 @@ def by_class_averages(plan: Plan) -> Retrial:
             by_new_class = ByClass(later, len(people.classes))
             after.add(by_new_class, by_new_class.sort(chunk.features + moves))
     moved_rows = np.vstack(kept) if keeps else None
-    moved, scales = handed_in.points(moved_rows), _scales(before, sizes)
+    moved, scales = handed_in.points(moved_rows), scales_of(before, sizes)
     if isinstance(problem.model, CentroidTwin):
         assert moved_rows is not None
         rows = np.asarray(people.features, dtype=np.float64)
@@ -87,13 +87,13 @@ def centroids_of(model: NearestCentroid, people: Population) -> tuple[Array, Arr
         means.add(by_class, rows)
         if chunk.start < SIZED:
             sizes.add(by_class, np.abs(rows).max(axis=1, keepdims=True))
-    scales = _scales(means, sizes)
+    scales = scales_of(means, sizes)
     if isinstance(model, CentroidTwin):
         return _trained(model, people, np.asarray(people.features, dtype=np.float64)).centroids, scales
     return means.centroids(), scales
 
 
-def _scales(means: Means, sizes: Means) -> Array:
+def scales_of(means: Means, sizes: Means) -> Array:
     """Return how large the values of each class (k,) are."""
     return np.maximum(np.abs(means.centroids()).max(axis=1), sizes.centroids()[:, 0])
 

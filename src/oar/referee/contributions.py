@@ -136,29 +136,20 @@ class MoveCheck:
     def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
         """`called` says what a row is called; None means persons by number, or by the table's index."""
         self.problem, self._called = problem, called or partial(person, problem.people)
-        self._sums = MoveSums()
+        self.movers, self.effort, self._sums = 0, 0.0, MoveSums()
         self._query: tuple[str, ...] = ()
 
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed, sums = measured(self.problem.allowance, chunk, moves, self._called)
         self._sums += sums
+        self.movers, self.effort = self._sums.movers, self._sums.effort
         return allowed
 
     def check_query(self, move: Array) -> Array:
         """Measure the query's own move; return it, or zero where nothing could be said about such a query."""
         found, self._query = measured_query(self.problem, move)
         return found
-
-    @property
-    def movers(self) -> int:
-        """How many move."""
-        return self._sums.movers
-
-    @property
-    def effort(self) -> float:
-        """The sum of their moves' norms."""
-        return self._sums.effort
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -298,7 +289,7 @@ class Contributions:
 
     def _read(self, plan: LeverPlan) -> None:
         people = self.problem.people
-        before = people.value_rows() if self.problem.regresses else people.class_rows()
+        before = people.target_rows(self.problem.regresses)
         after = self._rows(plan.labels(), before)
         away = np.asarray(plan.leavers())
         if after is None:
@@ -312,8 +303,7 @@ class Contributions:
         self._check_leavers(away)
         if not (changed.any() or away.any()):
             return
-        weights = np.ones(people.size) if people.weights is None else people.weights
-        weights = np.where(away, 0.0, weights)
+        weights = np.where(away, 0.0, people.row_weights)
         if not self._can_be_trained_on(after, weights):
             return
         if not away.any():

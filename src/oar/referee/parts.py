@@ -12,7 +12,7 @@ it is for features as given. The penalty l2/2 ‖W/s‖² is that of features as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,12 +29,11 @@ from oar.people.parts.part import Part
 from oar.people.parts.population import StreamedPopulation, chunks_of
 from oar.people.population import added
 from oar.plans import Plan
-from oar.problem import Problem
-from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest
+from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest, scales_of
 from oar.referee.centroids import heard as heard_centroids
 from oar.referee.contributions import MoveSums, measured, measured_query
 from oar.referee.verdicts import JudgedModel, Retrial
-from oar.referee.witnesses.refits import Testimony, WitnessRefit, refitted_model
+from oar.referee.witnesses.refits import ENTROPY, SQUARED, linear_outputs, of_outputs, refitted_model
 
 Array = NDArray[np.float64]
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"
@@ -54,9 +53,8 @@ def in_parts(plan: Plan) -> Retrial:
     asked = _Asked(plan.mover(), coding, problem.allowance, plan.rows_at_a_time)
     own, violations = measured_query(problem, plan.query_move)
     witness = _centroids if problem.model.plain_means else _linear
-    moved = problem.asked.points + own
-    sums, pair, unmoved = witness(plan, people, asked, moved)
-    return Retrial(sums, [pair], moved, unmoved, violations)
+    sums, pair, unmoved = witness(plan, people, asked)
+    return Retrial(sums, [pair], problem.asked.points + own, unmoved, violations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +90,12 @@ def _class_means(part: Part, start: int, asked: _Asked, classes: int, dimensions
     return before, after, sizes, limits
 
 
-def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked, moved: Array) -> Found:
+def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
     problem = plan.problem
     before, after, sizes, sums = added(
         people.mapped(_class_means, asked, len(people.classes), people.dimensions, contents=plan.contents)
     )
-    scales = np.maximum(np.abs(before.centroids()).max(axis=1), sizes.centroids()[:, 0])
+    scales = scales_of(before, sizes)
     old, new = (
         JudgedModel(partial(heard_centroids, problem, means.centroids(), scales), nearest(means.centroids()), CENTROIDS)
         for means in (before, after)
@@ -108,16 +106,19 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked, moved: Arr
 # Linear models
 
 
-def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked, moved: Array) -> Found:
+def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
     problem, model = plan.problem, plan.problem.model
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
     sums, moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
     task = NewtonTask(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
-    old, new = (_as_refit(problem, *fitted) for fitted in both_refitted(people, task, moments))
-    pair = refitted_model(problem, old, problem.asked.points), refitted_model(problem, new, moved)
-    return sums, pair, old
+    kind, witness = (SQUARED, EQUATIONS) if problem.regresses else (ENTROPY, NEWTON)
+    old, new = (
+        of_outputs(linear_outputs(matrix), kind, witness, residual=residual, converged=residual <= CONVERGED)
+        for matrix, residual in both_refitted(people, task, moments)
+    )
+    return sums, (refitted_model(problem, old), refitted_model(problem, new)), old
 
 
 def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
@@ -127,30 +128,6 @@ def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
         (measured(asked.allowance, chunk, moves)[1], FeatureMoments.of(chunk.features, chunk.weights))
         for chunk, moves in chunks
     )
-
-
-def _as_refit(problem: Problem, matrix: Array, residual: float) -> WitnessRefit:
-    """Return a model z = W x + b, (o, d + 1), that can be asked about anybody."""
-    loss = _loss_of_values if problem.regresses else _loss_of_classes
-
-    def outputs(rows: Array) -> Array:
-        return rows @ matrix[:, :-1].T + matrix[:, -1]
-
-    def testify(query: Array, target: Array) -> Testimony:
-        said = outputs(query[None])[0]
-        name = EQUATIONS if problem.regresses else NEWTON
-        return Testimony(said, loss(said, target), name, residual, residual <= CONVERGED)
-
-    return WitnessRefit(testify, outputs)
-
-
-def _loss_of_values(outputs: Array, target: Array) -> float:
-    return 0.5 * float(((outputs - target) ** 2).sum())
-
-
-def _loss_of_classes(outputs: Array, target: Array) -> float:
-    logits = np.append(outputs, 0.0) if outputs.size == 1 else outputs  # a single logit is against one that is 0
-    return float(np.logaddexp.reduce(logits) - target @ outputs)
 
 
 TIGHT = 1e-10
@@ -253,7 +230,7 @@ def both_refitted(people: Any, task: NewtonTask, moments: FeatureMoments) -> lis
         weights = weights / weights.sum()
         matrix = _fitted(task, rows, targets, weights)
         matrices.append(matrix)
-        inverses.append(_inverse(_hessian(task, rows, weights, matrix)))
+        inverses.append(_inverse(_curvature(task, rows, targets, weights, matrix) + _held(task, matrix)))
     matrices, sizes = _descended(people, task, matrices, inverses)
     return [(_given(task, matrix), size) for matrix, size in zip(matrices, sizes, strict=True)]
 
@@ -265,7 +242,7 @@ def _descended(
     best, least, slopes = list(matrices), [np.inf, np.inf], list(matrices)
     renewed = False
     for _ in range(MOST_PASSES):
-        found = added(people.mapped(_gradients, task, matrices))
+        found = added(people.mapped(_summed, task, _gradient, matrices))
         slow = False
         for side, (slope, matrix) in enumerate(zip(found, matrices, strict=True)):
             slope = slope + _penalty(task, matrix)
@@ -278,8 +255,8 @@ def _descended(
         if slow:  # from the best so far, by everybody's Hessian there
             renewed = True
             inverses = [
-                _inverse(one + np.diag(_penalty(task, np.ones_like(matrix)).ravel()))
-                for one, matrix in zip(added(people.mapped(_hessians, task, best)), best, strict=True)
+                _inverse(one + _held(task, matrix))
+                for one, matrix in zip(added(people.mapped(_summed, task, _curvature, best)), best, strict=True)
             ]
         matrices = [
             matrix - (inverse @ slope.ravel()).reshape(matrix.shape)
@@ -309,19 +286,20 @@ def _shares(task: NewtonTask, outputs: Array) -> Array:
     return exponentials / (total if task.outputs > 1 else total + np.exp(-highest))
 
 
+def _summed(part: Part, start: int, task: NewtonTask, what: Callable[..., Array], matrices: list[Array]) -> list[Any]:
+    """Add `what` up over a part's people, before and after, each side at its own matrix."""
+    sides: list[Any] = [0.0, 0.0]
+    for *both, targets, weights in task.both(part, start):
+        for side, (rows, matrix) in enumerate(zip(both, matrices, strict=True)):
+            sides[side] = sides[side] + what(task, rows, targets, weights, matrix)
+    return sides
+
+
 def _gradient(task: NewtonTask, rows: Array, targets: Array, weights: Array, matrix: Array) -> Array:
     return ((_shares(task, rows @ matrix.T) - targets) * weights[:, None]).T @ rows
 
 
-def _gradients(part: Part, start: int, task: NewtonTask, matrices: list[Array]) -> tuple[Array, Array]:
-    before, after = np.zeros_like(matrices[0]), np.zeros_like(matrices[1])
-    for old, new, targets, weights in task.both(part, start):
-        before += _gradient(task, old, targets, weights, matrices[0])
-        after += _gradient(task, new, targets, weights, matrices[1])
-    return before, after
-
-
-def _curvature(task: NewtonTask, rows: Array, weights: Array, matrix: Array) -> Array:
+def _curvature(task: NewtonTask, rows: Array, targets: Array, weights: Array, matrix: Array) -> Array:
     """Return Σ w (diag p − p pᵀ) ⊗ (u, 1)(u, 1)ᵀ."""
     shares, width = _shares(task, rows @ matrix.T), rows.shape[1]
     found = np.empty((task.outputs, width, task.outputs, width))
@@ -332,16 +310,9 @@ def _curvature(task: NewtonTask, rows: Array, weights: Array, matrix: Array) -> 
     return found.reshape(matrix.size, matrix.size)
 
 
-def _hessians(part: Part, start: int, task: NewtonTask, matrices: list[Array]) -> tuple[Array, Array]:
-    sides = [np.zeros((matrix.size, matrix.size)) for matrix in matrices]
-    for old, new, _, weights in task.both(part, start):
-        sides[0] += _curvature(task, old, weights, matrices[0])
-        sides[1] += _curvature(task, new, weights, matrices[1])
-    return sides[0], sides[1]
-
-
-def _hessian(task: NewtonTask, rows: Array, weights: Array, matrix: Array) -> Array:
-    return _curvature(task, rows, weights, matrix) + np.diag(_penalty(task, np.ones_like(matrix)).ravel())
+def _held(task: NewtonTask, matrix: Array) -> Array:
+    """Return the Hessian of the penalty."""
+    return np.diag(_penalty(task, np.ones_like(matrix)).ravel())
 
 
 def _penalty(task: NewtonTask, matrix: Array) -> Array:
@@ -365,7 +336,7 @@ def _fitted(task: NewtonTask, rows: Array, targets: Array, weights: Array) -> Ar
         slope = _gradient(task, rows, targets, weights, matrix) + _penalty(task, matrix)
         if np.linalg.norm(slope) <= TIGHT:
             break
-        curvature = _hessian(task, rows, weights, matrix)
+        curvature = _curvature(task, rows, targets, weights, matrix) + _held(task, matrix)
         step = -(_inverse(curvature) @ slope.ravel()).reshape(matrix.shape)
         now, share = risk(matrix), 1.0
         for _ in range(HALVINGS):
@@ -376,21 +347,17 @@ def _fitted(task: NewtonTask, rows: Array, targets: Array, weights: Array) -> Ar
     return matrix
 
 
-def _squares(part: Part, start: int, task: NewtonTask) -> tuple[Array, Array]:
-    """Return Σ w (u, 1)(u, 1)ᵀ and Σ w (u, 1) yᵀ, side by side, before and after."""
-    sides: list[Any] = [0.0, 0.0]
-    for old, new, targets, weights in task.both(part, start):
-        for side, rows in enumerate((old, new)):
-            weighted = rows * weights[:, None]
-            sides[side] = sides[side] + weighted.T @ np.column_stack([rows, targets])
-    return sides[0], sides[1]
+def _squares(task: NewtonTask, rows: Array, targets: Array, weights: Array, matrix: Array) -> Array:
+    """Return Σ w (u, 1)(u, 1)ᵀ and Σ w (u, 1) yᵀ, side by side."""
+    return (rows * weights[:, None]).T @ np.column_stack([rows, targets])
 
 
 def _least_squares(people: Any, task: NewtonTask) -> list[Array]:
     found = []
-    for sums in added(people.mapped(_squares, task)):
+    unused = np.ones((1, task.width + 1))
+    for sums in added(people.mapped(_summed, task, _squares, [unused, unused])):
         width = sums.shape[0]
-        held = np.diag(_penalty(task, np.ones((1, width)))[0])
+        held = _held(task, unused)
         found.append(np.asarray(np.linalg.solve(sums[:, :width] + held, sums[:, width:]).T, dtype=np.float64))
     return found
 

@@ -8,7 +8,7 @@ itself is run on trainings that are bound afresh to the data as handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from oar.referee.centroids import heard as heard_by_centroids
 from oar.referee.centroids import nearest
 from oar.referee.contributions import LIMIT_SLACK, Contributions, Offences
 from oar.referee.verdicts import Heard, JudgedModel, Retrial
-from oar.referee.witnesses.refits import Testimony, WitnessRefit, refit, refitted_model
+from oar.referee.witnesses.refits import of_training, refit, refitted_model
 
 Array = NDArray[np.float64]
 AVERAGES = "class averages of the rows as handed in (numpy)"
@@ -85,10 +85,10 @@ def by_rounds(plan: Plan) -> Retrial:
     moved = handed_in.points(np.asarray(problem.people.features, dtype=np.float64) + moves)
     lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
     rows = [problem.stream.rows(number) for number in range(problem.rounds)]
-    before = replay(problem, np.zeros_like(moves), problem.asked.points)
+    before = replay(problem, np.zeros_like(moves))
     return Replays(
         handed_in,
-        list(zip(before, replay(problem, moves, moved), strict=True)),
+        list(zip(before, replay(problem, moves), strict=True)),
         moved,
         None,
         (*_shared(problem, moves), *_history(problem, moves)),
@@ -147,29 +147,28 @@ def _history(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
 Rows = NDArray[np.intp]
 
 
-def replay(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
-    """Yield the model of each round, had everyone moved by `moves` (n, d) and those who ask to `points` (q, d)."""
+def replay(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
+    """Yield the model of each round, had everyone moved by `moves` (n, d)."""
     rule, model = problem.rule, problem.model
     kind: Any = type(rule)  # a user's own that is derived from one of these may do anything else
     refits = kind in (FullRefit, Window) and not getattr(rule, "warm", False)
     if model.plain_means and (refits or kind is ExponentialMeans):
-        yield from _centroids(problem, moves, points)
+        yield from _centroids(problem, moves)
     elif refits:
-        yield from _refits(problem, moves, points)
+        yield from _refits(problem, moves)
     else:
-        yield from _by_the_rule(problem, moves, points)
+        yield from _by_the_rule(problem, moves)
 
 
-def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+def _centroids(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
     """Average rows class by class, in every round afresh or as a running mean.
 
     Of running means a class that a batch lacks keeps its centroid.
     """
-    stream, rule = problem.stream, problem.rule
-    people = stream.people
+    people = problem.stream.people
     features = np.asarray(people.features, dtype=np.float64)
     codes, kinds = people.codes(0, people.size), len(people.classes)
-    weights = np.ones(people.size) if people.weights is None else people.weights
+    weights = people.row_weights
     handed_in = features + moves
     scales = np.array([np.abs(features[codes == code]).max(initial=0.0) for code in range(kinds)])
 
@@ -181,35 +180,44 @@ def _centroids(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[
                 found[code] = np.average(handed_in[mine], axis=0, weights=weights[mine])
         return found
 
+    for centroids in averaged_by_round(problem, average, lambda start: start.reshape(kinds, people.dimensions)):
+        heard = partial(heard_by_centroids, problem, centroids, scales)
+        yield JudgedModel(heard, nearest(centroids), AVERAGES)
+
+
+def averaged_by_round(
+    problem: OnlineProblem, average: Callable[[Rows, Array | None], Array], given: Callable[[Array], Array]
+) -> Iterator[Array]:
+    """Yield in every round what `average` makes of the rows that the rule reads, afresh or as a running mean.
+
+    It is told what was there before, for classes without rows; `given` makes it of the centroids of a start.
+    """
+    stream, rule = problem.stream, problem.rule
     running: Array | None = None
     if isinstance(rule, ExponentialMeans):
         if problem.start is not None:
-            given = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
-            running = np.array(given, dtype=np.float64).reshape(kinds, people.dimensions)
+            start = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
+            running = given(np.array(start, dtype=np.float64))
         elif (stream.when == HISTORY).any():
             running = average(stream.rows(HISTORY), None)
     for number in range(stream.rounds):
         newest = average(stream.read_by(rule.reads, number), running)
-        if isinstance(rule, ExponentialMeans) and running is not None:
-            running = running + rule.rate * (newest - running)
-        else:
-            running = newest
-        heard = partial(heard_by_centroids, problem, running, scales)
-        yield JudgedModel(heard, nearest(running), AVERAGES)
+        mixed = isinstance(rule, ExponentialMeans) and running is not None
+        running = running + rule.rate * (newest - running) if mixed else newest  # type: ignore[operator,attr-defined]
+        yield running
 
 
-def _refits(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+def _refits(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
     """Refit from scratch in every round, to those whom the rule reads."""
     assert isinstance(problem.model, Differentiable)
     stream = problem.stream
     for number in range(stream.rounds):
         rows = stream.read_by(problem.rule.reads, number)
         features = np.asarray(stream.people.features[rows], dtype=np.float64) + moves[rows]
-        fitted = refit(problem.model, stream.people.some(rows), features)
-        yield refitted_model(problem, fitted, points)
+        yield refitted_model(problem, refit(problem.model, stream.people.some(rows), features))
 
 
-def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterator[JudgedModel]:
+def _by_the_rule(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
     """Run the rule again, on trainings that nobody has used before."""
     stream, rule, model = problem.stream, problem.rule, problem.model
     before = Rollout(problem).first
@@ -218,16 +226,6 @@ def _by_the_rule(problem: OnlineProblem, moves: Array, points: Array) -> Iterato
         newest = stream.when[rows] == number
         update = update_of(model, stream.people.some(rows), newest, number, before, moves[rows])
         before = np.array(rule.update(update), dtype=np.float64)  # a copy, which no rule writes to
-        fitted = _as_refit(update.training, before, f"{rule.name} itself, on the data as handed in")
-        found = refitted_model(problem, fitted, points)
+        fitted = of_training(update.training, before, f"{rule.name} itself, on the data as handed in")
         sound = bool(np.isfinite(before).all())
-        yield replace(found, converged=sound, independence=Independence.REPEATED)
-
-
-def _as_refit(training: object, parameters: Array, witness: str) -> WitnessRefit:
-    def judged(query: Array, target: Array) -> Testimony:
-        outputs = training.outputs(parameters, query)  # type: ignore[attr-defined]
-        loss = training.goal(parameters, query, target)[0]  # type: ignore[attr-defined]
-        return Testimony(outputs, loss, witness, 0.0, True)
-
-    return WitnessRefit(judged, lambda rows: np.array([training.outputs(parameters, row) for row in rows]))  # type: ignore[attr-defined]
+        yield replace(refitted_model(problem, fitted), converged=sound, independence=Independence.REPEATED)

@@ -6,7 +6,7 @@ rules, what the move costs, and where it may end: scikit-learn's tree finds the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oar.actions.limits.limit import Limit
 from oar.actions.limits.links import Link
 from oar.actions.limits.rules import Comparison
-from oar.people import Chunk, Population
+from oar.people import Chunk
 from oar.people.tables.encoding import LARGEST, Encoding
 from oar.people.tables.schema import Column
 from oar.problem import Problem
@@ -48,7 +48,7 @@ class TableMoveCheck:
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Check the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
-        names = named(self.problem.people, chunk)
+        names = [f"person {name}" for name in self.problem.people.row_names[chunk.start : chunk.stop]]
         costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
         self.movers += int(moves.any(axis=1).sum())
         self.effort += float(costs.sum())
@@ -71,9 +71,9 @@ class TableMoveCheck:
             place, limit = self.encoding.places[column.name], self.limits.columns.get(column.name, FREE)
             was, now = before[:, place], after[:, place]
             everyone = np.ones(len(before), dtype=bool)
-            for person, own in self._own.get(column.name, {}).items():
-                if person in people:
-                    alone = slice(person - people.start, person - people.start + 1)
+            for position, own in self._own.get(column.name, {}).items():
+                if position in people:
+                    alone = slice(position - people.start, position - people.start + 1)
                     everyone[alone] = False
                     if not own.immutable:
                         own = replace(own, step=limit.step)  # steps are everybody's
@@ -91,11 +91,9 @@ class TableMoveCheck:
         self._check_rules(before, after, names)
         self._check_places(before, after, names, people)
         lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
-        told = (
-            f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}"
-            for row in np.flatnonzero(~(lengths <= budgets * (1 + SLACK)))
-        )
-        self._offences.add_all(told, int(np.count_nonzero(~(lengths <= budgets * (1 + SLACK)))))
+        beyond = np.flatnonzero(~(lengths <= budgets * (1 + SLACK)))
+        told = (f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}" for row in beyond)
+        self._offences.add_all(told, beyond.size)
         return np.where(without_end, np.nan, lengths)
 
     def _check_column(
@@ -230,13 +228,11 @@ class TableMoveCheck:
     def _own_limits(self) -> dict[str, dict[int, Limit]]:
         """Return people's own limits by column and position."""
         found: dict[str, dict[int, Limit]] = {}
-        positions: Mapping = {}
-        if self.limits.own:
-            index = self.problem.people.index
-            positions = {} if index is None else {name: place for place, name in enumerate(index)}
-        for person, limits in self.limits.own.items():
+        index = self.problem.people.index if self.limits.own else None
+        positions = {} if index is None else {name: place for place, name in enumerate(index)}
+        for who, limits in self.limits.own.items():
             for name, limit in limits.items():
-                found.setdefault(name, {})[positions.get(person, person)] = limit
+                found.setdefault(name, {})[positions.get(who, who)] = limit
         return found
 
     def _note(self, wrong: Mask, names: list[str], what: str) -> None:
@@ -246,12 +242,6 @@ class TableMoveCheck:
     def violations(self) -> tuple[str, ...]:
         """Broken limits in words: the first few, and how many more."""
         return self._offences.told
-
-
-def named(people: Population, chunk: Chunk) -> list[str]:
-    """Return what people are called in sentences: by their index where there is one."""
-    index = range(people.size) if people.index is None else people.index
-    return [f"person {name}" for name in index[chunk.start : chunk.stop]]
 
 
 def _span(column: Column) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from oar.goals import ClassWish, ValueWish, Wish
 from oar.goals.keep import SideEffects
 from oar.plans import LeverPlan, Plan
+from oar.plans.proof import Proof
 from oar.plans.result import Audit, Independence, QueryOutcome, Result
 from oar.problem import Problem
+from oar.referee.contributions import Contributions, MoveSums
 
 Array = NDArray[np.float64]
 Predict = Callable[[Array], NDArray[Any]]
@@ -109,6 +111,12 @@ def improbable(bound: float, probability: float) -> bool:
     return bool(bound > -np.log(probability) + 2e-9 + 8 * UNIT)
 
 
+def proved(problem: Problem, bound: float, lost: Any, by: str) -> Proof:
+    """Return a proof by a bound, which decides where a probability is wanted; otherwise the goal may be `lost`."""
+    probability = problem.query.probability
+    return Proof(bound, bool(lost) if probability is None else improbable(bound, probability), by)
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedModel:
     """A model that a witness has refitted from scratch.
@@ -130,35 +138,6 @@ class JudgedModel:
     independence: Independence = Independence.IMPLEMENTATION
 
 
-class Measured(Protocol):
-    """Counts of the contributions, and every broken limit in words."""
-
-    @property
-    def movers(self) -> int:
-        """How many move."""
-        ...
-
-    @property
-    def effort(self) -> float:
-        """The sum of their moves' norms."""
-        ...
-
-    @property
-    def relabelled(self) -> int:
-        """How many labels change."""
-        ...
-
-    @property
-    def leavers(self) -> int:
-        """How many leave."""
-        ...
-
-    @property
-    def violations(self) -> tuple[str, ...]:
-        """Every broken limit."""
-        ...
-
-
 Heard = list[list[Verdict]]
 """Of each of several refits, what all who ask are told."""
 
@@ -175,7 +154,7 @@ class Retrial:
         more: violations that are not of members' moves.
     """
 
-    measured: Measured
+    measured: Contributions | MoveSums
     pairs: Iterable[tuple[JudgedModel, JudgedModel]]
     moved: Array
     unmoved: Any
@@ -244,8 +223,7 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
     seen = _seen(plan, before, after, new)
     scored = problem.kept.scored
     if scored is None:
-        rows = people.value_rows() if problem.regresses else people.class_rows()
-        weights = np.ones(people.size) if people.weights is None else people.weights
+        rows, weights = people.target_rows(problem.regresses), people.row_weights
     else:
         rows, weights, before, after = scored.rows, scored.weights, old(scored.features), new(scored.features)
     return problem.kept.broken(seen, *(_score(told, rows, weights) for told in (before, after)))
@@ -269,10 +247,9 @@ def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -
 
 def _acts(plan: Plan) -> NDArray[np.bool_]:
     """Return who changes anything."""
-    people = plan.problem.people
     acts = np.asarray(plan.moves(), dtype=np.float64).any(axis=1)
     if isinstance(plan, LeverPlan):
-        before = people.value_rows() if plan.problem.regresses else people.class_rows()
+        before = plan.problem.people.target_rows(plan.problem.regresses)
         acts = acts | (plan.targets != before).any(axis=1) | plan.away
     return np.asarray(acts)
 

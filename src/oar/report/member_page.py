@@ -29,6 +29,7 @@ from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
 from oar.plans.cards.parameter_layout import is_laid_out
+from oar.questions.collateral import way_words
 from oar.report.plan.answer import unable_words
 
 SCRIPTS = (
@@ -105,13 +106,7 @@ def _inert(text: str) -> str:
 
 
 def words_for_members(card: Card, facts: Facts = NOTHING, whom: str = "") -> dict[str, list[str]]:
-    """Return sentences by question: "whom", "asks", "mine" and "otherwise".
-
-    Args:
-        card: the plan as it is published.
-        facts: what `facts_of` collected; nothing where only the card is known.
-        whom: the organiser's own words on who asks; empty to say nothing of that.
-    """
+    """Return sentences by question, "whom", "asks", "mine" and "otherwise", from what `member_page` is told."""
     return {
         "whom": _whom(card, facts, whom),
         "asks": [*_asks(card), *_two_ways(facts)],
@@ -155,16 +150,13 @@ def _two_ways(facts: Facts) -> list[str]:
     found = facts.get("card") or {}
     if found.get("success") is None:
         return []
-    achieved = [_reaches(success) for success in (found["success"], facts["outcome"]["success"])]
+    reached = found["success"], facts["outcome"]["success"]
+    achieved = [f"the goal is {'reached' if success else 'missed'}" for success in reached]
     return [
         f"The organiser also has a list of changes (moves.csv), which may ask something else of you: follow this page "
         f"or that list, and not both. By a refit each: if everyone follows this page, {achieved[0]}; if everyone "
         f"follows that list, {achieved[1]}."
     ]
-
-
-def _reaches(success: bool) -> str:
-    return f"the goal is {'reached' if success else 'missed'}"
 
 
 def _of_card(facts: Facts) -> Facts:
@@ -180,7 +172,8 @@ def _mine(found: Facts) -> list[str]:
         if row["away"] is None or not row["people"]:
             continue
         who = f" whose own outcome is “{row['group']}”" if "group" in row else ""
-        said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {_ways(found, row)}.")
+        ways = way_words(found["prediction"], row, "have")
+        said.append(f"Of {counted(row['people'], 'member', 'members')} who take part{who}, {ways}.")
     harm = [f"By the organiser’s count, {found['harm'].replace('by it', 'by this plan')}."] if found["harm"] else []
     if not said:
         return [*harm, "Too few people take part to tell of it without telling of one of them."]
@@ -192,12 +185,6 @@ def _mine(found: Facts) -> list[str]:
     ]
 
 
-def _ways(found: Facts, row: Facts) -> str:
-    if found["prediction"] is None:
-        return f"predictions of {row['away']:,} go away from the goal and of {row['towards']:,} towards it"
-    return f"{row['away']:,} lose the prediction {found['prediction']} that they have and {row['towards']:,} gain it"
-
-
 def _otherwise(facts: Facts) -> list[str]:
     said: list[str] = []
     if not facts:
@@ -205,7 +192,8 @@ def _otherwise(facts: Facts) -> list[str]:
     found = _of_card(facts)
     row = found.get("bystanders", NOTHING)
     if row.get("people") and row["away"] is not None:
-        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {_ways(found, row)}.")
+        ways = way_words(found["prediction"], row, "have")
+        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {ways}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:
         said.append(f"{unable_words(unable)}; whether the goal is reached was tried with them doing nothing.")

@@ -61,13 +61,9 @@ def burden(facts: Facts) -> Markup:
         rows = [
             (
                 shortened(row["group"]),
-                number(row["members"]),
-                number(row["participants"]),
-                number(row["movers"]),
+                *(number(row[name]) for name in ("members", "participants", "movers")),
                 _part(row["movers"], row["members"]),
-                number(row["effort"]),
-                number(row["effort_per_member"]),
-                number(row["effort_per_mover"]),
+                *(number(row[name]) for name in ("effort", "effort_per_member", "effort_per_mover")),
             )
             for row in groups
         ]
@@ -93,13 +89,9 @@ def glance(facts: Facts) -> Markup | str:
     header = ["", "people", *loses, f"predicted {goal}", f"{found['score']} about them"]
     caption = "What the moves of moves.csv do to people who did not ask, before and after, where these moves take them"
     few = _few(any(row["away"] is None for _, row in who if row["people"]))
-    return joined([table(header, rows, caption), few, _answers(facts)])
-
-
-def _answers(facts: Facts) -> Markup | str:
-    """Tell the same of members' own answers to the card, which need not be the moves that were planned."""
-    words = card_effects(facts)
-    return tag("p", f"If everyone answers the card instead: {words}.", class_="aside") if words else ""
+    words = card_effects(facts)  # members' own answers need not be the moves that were planned
+    answers = tag("p", f"If everyone answers the card instead: {words}.", class_="aside") if words else ""
+    return joined([table(header, rows, caption), few, answers])
 
 
 def card_effects(facts: Facts) -> str | None:

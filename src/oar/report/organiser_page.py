@@ -20,6 +20,8 @@ FOOTER = (
     "states how independent this refit is of the solver. This file has no member's row; audit.json has the same "
     "numbers for programs."
 )
+# What the page may do: nothing but have this one style.
+POLICY = "default-src 'none'; style-src {}; base-uri 'none'; form-action 'none'"
 OPTION = re.compile(r"(--[a-z-]+)")
 REACHED = ("achieved", "already")
 MOST_QUERIES = 30
@@ -44,12 +46,7 @@ def as_percent(columns: list[str]) -> str:
 
 
 def organiser_page(facts: Facts, *, title: str | None = None) -> str:
-    """Return the report as HTML.
-
-    Args:
-        facts: what `facts_of` collected.
-        title: shown above the answer; left out, the goal.
-    """
+    """Return the report of what `facts_of` collected as HTML, with a title above the answer, or else the goal."""
     asked = facts["asked"]
     target = f"{asked['target']} = " if asked["target"] else ""
     heading = title or f"Plan towards {target}{asked['goal_words']}"
@@ -66,7 +63,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
     ]
     head = [
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY.format(source_hash(style))),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("title", heading),
@@ -81,11 +78,6 @@ def _with_options(answer: str) -> Markup:
     return joined(
         tag("span", part, class_="option") if part.startswith("--") else part for part in OPTION.split(answer)
     )
-
-
-def _policy(style: str) -> str:
-    """Return what the page may do: nothing but have this one style."""
-    return f"default-src 'none'; style-src {source_hash(style)}; base-uri 'none'; form-action 'none'"
 
 
 def _asked(asked: Facts) -> Markup:
@@ -127,7 +119,7 @@ def outcome(facts: Facts) -> Markup:
     found, asked = facts["outcome"], facts["asked"]
     rows = [
         ("goal reached", _yes(found["success_before"]), _yes(found["success"])),
-        (LOSSES[asked["several"]], *_losses(found)),
+        (LOSSES[asked["several"]], loss(found["loss_before"]), loss(found["loss"])),
     ]
     picture: Markup | str = ""
     before, after = found["goal_probability_before"], found["goal_probability"]
@@ -164,10 +156,6 @@ def _each(queries: Sequence[Facts]) -> Markup:
     header = ["query", "before", "after", "probability before", "probability after", "goal reached"]
     more = len(queries) - MOST_QUERIES
     return joined([table(header, rows), tag("p", f"{more:,} more: see audit.json.") if more > 0 else ""])
-
-
-def _losses(found: Facts) -> tuple[str, str]:
-    return loss(found["loss_before"]), loss(found["loss"])
 
 
 def least(facts: Facts) -> Markup:
@@ -231,7 +219,7 @@ def power(facts: Facts) -> Markup:
         return tag("p", "It was not computed.")
     chances = facts["outcome"]["loss_is_log_probability"]
     kept = " and limits on side effects kept" if facts["asked"]["keep"] else ""
-    what = "probability of the goal" if chances else "goal loss (lower is better)"
+    what, say = ("probability of the goal", percent) if chances else ("goal loss (lower is better)", loss)
     lines = [
         Curve(f"budget {number(budget)}", heights, reached)
         for budget, heights, reached in zip(
@@ -244,19 +232,18 @@ def power(facts: Facts) -> Markup:
         [lines[row] for row in some],
         ("share of the plan's movers who take part", f"up: {what}; a filled mark: goal reached{kept}"),
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
-        percent if chances else loss,
+        say,
     )
-    rows = [[line.name, *map(_told(chances), line.heights, line.reached)] for line in lines]
+    rows = [
+        [
+            line.name,
+            *(f"{'✓' if hit else '✗'} {say(height)}" for height, hit in zip(line.heights, line.reached, strict=True)),
+        ]
+        for line in lines
+    ]
     header = ["share of movers", *map(percent, found["shares"])]
     numbers = table(header, rows, f"{what}; ✓ goal reached{kept}, ✗ not")
     return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
-
-
-def _told(chances: bool) -> Callable[[float | None, bool], str]:
-    def cell(height: float | None, hit: bool) -> str:
-        return f"{'✓' if hit else '✗'} {percent(height) if chances else loss(height)}"
-
-    return cell
 
 
 def _spread(count: int, most: int) -> list[int]:

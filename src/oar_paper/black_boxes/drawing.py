@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from oar.pictures.colours import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
-from oar.report.figures.style import styled
 from oar_paper.black_boxes.study import WAYS, Cell, Outside
+from oar_paper.figures.style import styled
 
 LOOKS = {
     "white box": (BLACK, ""),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from oar.checks import need_jax
 from oar.errors import OptionError
-from oar.report.figures.style import FORMATS, mark_quick, save_figure
 from oar.report.files.output_folder import staged
 from oar.report.files.text_formats import json_text
 from oar_paper.black_boxes.drawing import draw_outside
 from oar_paper.black_boxes.study import OutsideSettings, find_outside, outside_stages
 from oar_paper.black_boxes.summary import outside_csv, outside_results, outside_summary
+from oar_paper.figures.style import FORMATS, mark_quick, save_figure
 
 OnStage = Callable[[str, int, int], None]
 RESULTS_FILE = "results.json"

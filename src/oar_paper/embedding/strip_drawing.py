@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from oar.report.figures.image_strip import draw_strip
 from oar_paper.embedding.strip import Strip
+from oar_paper.figures.image_strip import draw_strip
 
 
 def draw_picture_strip(strip: Strip, class_names: Sequence[str]) -> Figure:

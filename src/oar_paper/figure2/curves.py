@@ -12,8 +12,8 @@ from oar.plans import Result
 from oar.problem import Problem
 from oar.questions import minimal_budget
 from oar.recourse import collective, individual, joint
-from oar.report.figures.voronoi_cells import distance_to_cell
 from oar_paper.case import Case
+from oar_paper.figures.voronoi_cells import distance_to_cell
 
 Array = NDArray[np.float64]
 WAYS: dict[str, Callable[..., Result]] = {"individual": individual, "collective": collective, "joint": joint}

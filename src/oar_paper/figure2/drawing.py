@@ -13,12 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from oar.pictures.colours import BLACK, GREY, PURPLE
-from oar.report.figures.curves import draw_flip, draw_line, draw_spread, spread
-from oar.report.figures.style import LINES, styled
 from oar_paper.case import Pair
 from oar_paper.figure2.curves import BudgetCurves
 from oar_paper.figure2.pairs import AllPairs
 from oar_paper.figure2.shares import ShareCurves
+from oar_paper.figures.curves import draw_flip, draw_line, draw_spread, spread
+from oar_paper.figures.style import LINES, styled
 
 ADVANTAGE = "individual − collective"
 HEURISTIC = (0, (4, 1.5, 1, 1.5, 1, 1.5))  # dash, dot, dot: unlike the dotted extremes of the bands

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Norm
-from oar.report.figures.voronoi_cells import distance_to_cell
 from oar.solvers import ProjectedGradient, sweep
 from oar.solvers.centroids.query_moves import QueryBatch, best_moves
 from oar_paper.case import Case, Pair
 from oar_paper.figure2.curves import WAYS
+from oar_paper.figures.voronoi_cells import distance_to_cell
 
 Array = NDArray[np.float64]
 # The fixed starts alone, and few steps: measured against 2,000 steps from random starts too, no loss on these data

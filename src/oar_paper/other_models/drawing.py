@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from oar.pictures.colours import BLACK, GREY, ORANGE
-from oar.report.figures.style import LINES, Line, styled
+from oar_paper.figures.style import LINES, Line, styled
 from oar_paper.other_models.study import Cell, Extended, Point
 
 STYLES = {

@@ -92,7 +92,7 @@ def test_side_by_side_is_as_alone():
     score, people = crowd(SoftmaxRegression(), 8)
     together = best_responses(score, people, Norm.of(2), pull=1e-5)
     for person in range(len(people.rows)):
-        alone = best_responses(score, people.some(np.array([person])), Norm.of(2), pull=1e-5)
+        alone = best_responses(score, people[np.array([person])], Norm.of(2), pull=1e-5)
         np.testing.assert_allclose(alone[0], together[person], atol=1e-6)
 
 

@@ -13,7 +13,7 @@ from support.random_tables import worlds as tables
 
 import oar
 from oar.models import LinearSVM, Ridge
-from oar.questions.least.bounds import NoBound, bound_of, largest
+from oar.questions.least.bounds import BudgetBound, bound_of, largest
 
 KINDS = ("softmax", "ridge", "svm")
 
@@ -127,7 +127,7 @@ def test_where_nothing_is_proved_there_is_no_bound():
         LinearSVM(),
         oar.models.MLP((3,)),
     ):
-        assert type(bound_of(oar.Problem(people, model, oar.Query([0.0, 0.0], 1), oar.Perturb(1.0)))) is NoBound
+        assert type(bound_of(oar.Problem(people, model, oar.Query([0.0, 0.0], 1), oar.Perturb(1.0)))) is BudgetBound
 
 
 @given(seeds)

@@ -20,8 +20,9 @@ from oar import models
 from oar.actions.sets.norms import Norm
 from oar.plans.proof import Hints, Proof
 from oar.referee import judged, together
+from oar.referee.individual.duels import UnmovedRefit
 from oar.referee.proofs import balls, batch_norms
-from oar.referee.proofs.own_moves import UnmovedRefit, beyond_half_spaces
+from oar.referee.proofs.own_moves import beyond_half_spaces
 from oar.solvers import propose_collective, propose_individual
 
 NORMS = (1.0, 2.0, np.inf)

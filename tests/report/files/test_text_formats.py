@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from oar.errors import DataError, Status
-from oar.report.figures.curves import spread
 from oar.report.files.text_formats import as_plain, json_text, markdown_table
+from oar_paper.figures.curves import spread
 
 
 @dataclasses.dataclass

@@ -33,7 +33,10 @@ def telling(card: Card, problem: Problem) -> tuple[str, ...]:
     found = []
     if (card.digits or math.inf) > 1 + math.floor(math.log10(people / THIRD)):
         found.append(f"numbers of {card.digits or 'many'} digits")
-    priced, bounded = _fine_costs(card, problem), _fine_bounds(card, problem)
+    priced, limits = _fine_costs(card, problem), (problem.limits or Limits()).columns
+    terms = [(str(each.column.name), each, limits.get(each.column.name, FREE)) for each in card.terms.columns]
+    # Bounds that have so many digits that they may be made of people's values
+    bounded = [name for name, each, limit in terms if _is_fine(each, limit, problem)]
     if priced:
         found.append(f"fine costs of {', '.join(priced)}")
     if bounded:
@@ -61,13 +64,6 @@ def _fine_costs(card: Card, problem: Problem) -> list[str]:
     safe = dearer(replace(card.table, columns=exact), problem.people).columns
     pairs = zip(card.terms.columns, safe, strict=True)
     return [str(each.column.name) for each, other in pairs if each.cost < other.cost * (1 - ALMOST)]
-
-
-def _fine_bounds(card: Card, problem: Problem) -> list[str]:
-    """Return the columns of which a bound has so many digits that it may be made of people's values."""
-    limits = (problem.limits or Limits()).columns
-    fine = (each for each in card.terms.columns if _is_fine(each, limits.get(each.column.name, FREE), problem))
-    return [str(each.column.name) for each in fine]
 
 
 def _is_fine(terms: ColumnTerms, limit: Limit, problem: Problem) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
@@ -36,6 +37,7 @@ from oar.plans.cards.card import Broadcast, Card
 from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
 from oar.plans.cards.table.score import linear_in_features
+from oar.plans.cards.table.terms import TableTerms
 from oar.plans.moves.labels_file import label_from_json, label_to_json
 from oar.version import __version__
 
@@ -63,7 +65,7 @@ def as_json(card: Card) -> dict[str, Any]:
         "model": card.model,
         "norm": f"{card.norm.p:g}",
         "budget": card.budget,
-        "goal": _goal_to_json(card.goal),
+        "goal": {"wanted": card.goal.text} if isinstance(card.goal, GoalText) else label_to_json(card.goal),
         "participants": card.participants,
         "classes": card.classes and [label_to_json(label) for label in card.classes],
         "features": card.features and [str(name) for name in card.features],
@@ -103,7 +105,7 @@ def read(path: Path) -> Card:
             f"{DIRECTIONS} to {TABLE}; install the oar that wrote it ({said(content.get('oar'))})."
         )
     try:
-        return (_table_card if content["version"] == TABLE else _from_json)(Fields(content))
+        return _from_json(Fields(content))
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError, OARError) as error:
         reason = DEEP if isinstance(error, RecursionError) else str(error)
         reason = reason if len(reason) <= MOST_SAID else f"{reason[:MOST_SAID]}…"
@@ -111,34 +113,45 @@ def read(path: Path) -> Card:
 
 
 def _from_json(content: Fields) -> Card:
-    with_signal = content.any("version") == SIGNAL
-    goal = _goal_from_json(content.any("goal"))
-    norm = _norm(content)
+    version, goal, norm = content.any("version"), _goal_from_json(content.any("goal")), content.text("norm")
+    by, with_signal = Norm.of(float(norm) if norm in ("1", "2") else norm), version != DIRECTIONS
+    table = table_from_json(content) if version == TABLE else None
     if not with_signal and content.any("model") not in MODELS:
         raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {', '.join(MODELS)}")
     classes, outputs = _classes(content, goal, with_signal)
-    directions = content.rows("directions", len(classes or VALUES))
+    directions = _directions(content, by, table, len(classes or VALUES))
+    if table is not None and content.any("outputs") != outputs:
+        raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
+    name, broadcast = content.any("model"), None
+    if with_signal:
+        name, model = model_from_json(content.any("model"), None if table is None else table.scaled)
+        pull = _pull(content) if table is None else 0.0
+        broadcast = _broadcast(content, model, directions.shape, outputs, pull)
+    told: dict[str, Any] = {
+        "model": name,
+        "norm": by,
+        "budget": None if content.any("budget") is None else check_budget(content.number("budget", 0.0), "budget"),
+        "goal": goal,
+        "participants": choose("participants", content.any("participants"), PARTICIPANTS),
+        "classes": classes,
+        "directions": directions,
+        "broadcast": broadcast,
+        "outputs": outputs,
+        "digits": None if content.get("digits") is None else content.whole("digits", 1, MOST_DIGITS),  # older cards
+    }
+    size = directions.shape[1] if table is None else len(table.columns)
+    if table is None:
+        return Card(**told, features=_features(content, size), usual=_usual(content, size))
+    return TableCard(**told, features=table.encoding.names, usual=_usual(content, size), table=table)
+
+
+def _directions(content: Fields, norm: Norm, table: TableTerms | None, rows: int) -> NDArray[np.float64]:
+    if table is not None:
+        return np.zeros((rows, table.encoding.dimensions))
+    directions = content.rows("directions", rows)
     if norm.length(directions).max(initial=0.0) > 1 + 1e-9:
         raise ValueError("a direction is longer than the budget allows")
-    if with_signal:
-        name, model = model_from_json(content.any("model"), None)
-        broadcast = _broadcast(content, model, directions.shape, outputs, _pull(content))
-    else:
-        name, broadcast = content.text("model"), None
-    return Card(
-        model=name,
-        norm=norm,
-        budget=_budget(content),
-        goal=goal,
-        participants=choose("participants", content.any("participants"), PARTICIPANTS),
-        classes=classes,
-        features=_features(content, directions.shape[1]),
-        directions=directions,
-        broadcast=broadcast,
-        outputs=outputs,
-        digits=_digits(content),
-        usual=_usual(content, directions.shape[1]),
-    )
+    return directions
 
 
 def _features(content: Fields, size: int) -> tuple[str, ...] | None:
@@ -152,46 +165,11 @@ def _features(content: Fields, size: int) -> tuple[str, ...] | None:
     return features
 
 
-def _table_card(content: Fields) -> TableCard:
-    goal = _goal_from_json(content.any("goal"))
-    table = table_from_json(content)
-    name, model = model_from_json(content.any("model"), table.scaled)
-    classes, outputs = _classes(content, goal, with_signal=True)
-    if content.any("outputs") != outputs:
-        raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
-    shape = len(classes or VALUES), table.encoding.dimensions
-    broadcast = _broadcast(content, model, shape, outputs, pull=0.0)
-    return TableCard(
-        model=name,
-        norm=_norm(content),
-        budget=_budget(content),
-        goal=goal,
-        participants=choose("participants", content.any("participants"), PARTICIPANTS),
-        classes=classes,
-        features=table.encoding.names,
-        directions=np.zeros(shape),
-        broadcast=broadcast,
-        outputs=outputs,
-        table=table,
-        digits=_digits(content),
-        usual=_usual(content, len(table.columns)),
-    )
-
-
 def _pull(content: Fields) -> float:
     pull = content.number("pull", 0.0)
     if 0 < pull < SMALLEST:
         raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
     return pull
-
-
-def _norm(content: Fields) -> Norm:
-    norm = content.text("norm")
-    return Norm.of(float(norm) if norm in ("1", "2") else norm)
-
-
-def _budget(content: Fields) -> float | None:
-    return None if content.any("budget") is None else check_budget(content.number("budget", 0.0), "budget")
 
 
 def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...] | None:
@@ -211,10 +189,6 @@ def _range(one: Any) -> tuple[float, float] | None:
         case [low, high] if is_number(low) and is_number(high) and low <= high:
             return float(low), float(high)
     raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
-
-
-def _goal_to_json(goal: Any) -> Any:
-    return {"wanted": goal.text} if isinstance(goal, GoalText) else label_to_json(goal)
 
 
 def _goal_from_json(goal: Any) -> Any:
@@ -245,10 +219,6 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
     if not isinstance(goal, GoalText) and goal not in classes:
         raise ValueError(f"goal {said(goal)} is not one of the classes")
     return classes, 0
-
-
-def _digits(content: Fields) -> int | None:
-    return None if content.get("digits") is None else content.whole("digits", 1, MOST_DIGITS)  # not on older cards
 
 
 def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], outputs: int, pull: float) -> Broadcast:

@@ -75,14 +75,13 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
         )
     model = table_model(plan)
     to_spec(model)
-    targets, weights = given_targets(plan), people.row_weights
     refuse_small_classes(plan)
-    shares = np.ones((people.size, 1)) if problem.regresses else targets
+    shares = np.ones((people.size, 1)) if problem.regresses else people.class_rows()
     radii = allowance.everyones(people.size)
     broadcast = Broadcast(model, *sent, _pull(plan, model, model.member_score(*sent), radii))
     card = Card(
         model=problem.model.name if problem.model.plain_means else model.name,
-        directions=_directions(plan.each, weights[:, None] * shares, radii),
+        directions=_directions(plan.each, people.row_weights[:, None] * shares, radii),
         broadcast=broadcast,
         **common_fields(plan),
     )
@@ -122,12 +121,6 @@ def common_fields(plan: Plan) -> dict[str, Any]:
     }
 
 
-def given_targets(plan: MemberPlan) -> Array:
-    """Return everyone's class shares (n, k), or values (n, m)."""
-    people = plan.problem.people
-    return people.target_rows(plan.problem.regresses)
-
-
 def _directions(moves: Array, shares: Array, radii: Array) -> Array:
     """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
     spent = shares * radii[:, None]
@@ -144,18 +137,18 @@ def effective_number(shares: Array) -> Array:
 
 def _pull(plan: MemberPlan, model: Differentiable, score: Score, radii: Array) -> float:
     """Return Σ ‖∇_x s‖₂ / Σ r over those who move."""
-    rows = np.asarray(plan.problem.people.features, dtype=np.float64) + plan.each
-    slopes = score(rows, np.ascontiguousarray(model.target_rows(given_targets(plan))))[1]
+    people, targets = plan.problem.people, plan.problem.people.target_rows(plan.problem.regresses)
+    rows = np.asarray(people.features, dtype=np.float64) + plan.each
+    slopes = score(rows, np.ascontiguousarray(model.target_rows(targets)))[1]
     moving = radii > 0
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 
 
 def refuse_small_classes(plan: MemberPlan) -> None:
     """Raise where what a card says of a class, or of everyone, would be that of fewer than FEWEST people."""
-    people = plan.problem.people
-    weights = people.row_weights
-    shares = weights[:, None] * (np.ones((people.size, 1)) if plan.problem.regresses else given_targets(plan))
-    refuse_few(None if plan.problem.regresses else people.classes, shares.sum(axis=0), (shares**2).sum(axis=0))
+    people, classed = plan.problem.people, not plan.problem.regresses
+    shares = people.row_weights[:, None] * (people.class_rows() if classed else np.ones((people.size, 1)))
+    refuse_few(people.classes if classed else None, shares.sum(axis=0), (shares**2).sum(axis=0))
 
 
 def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:

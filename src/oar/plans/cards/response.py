@@ -28,7 +28,8 @@ last bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,18 +53,22 @@ KINK = 1e-12  # of 1/κ: a step so short says that gradients jump there
 ROUNDING = 1e-13  # of a value, and of what a full move gains: what is not told apart
 
 
+class ByPerson:
+    """Arrays with a row for each person, of which some people's can be taken."""
+
+    def __getitem__(self, who: NDArray[np.intp]) -> Self:
+        """Return those of some people."""
+        return type(self)(*(getattr(self, one.name)[who] for one in fields(self)))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, eq=False)
-class People:
+class People(ByPerson):
     """The members who respond: features (n, d), targets (n, o), usual moves (n, d), radii (n,)."""
 
     rows: Array
     targets: Array
     usual: Array
     radii: Array
-
-    def some(self, who: NDArray[np.intp]) -> People:
-        """Return some of them."""
-        return People(self.rows[who], self.targets[who], self.usual[who], self.radii[who])
 
 
 Rows = NDArray[np.intp]
@@ -106,7 +111,7 @@ def _ascend(value: Value, people: People, norm: Norm, pull: float, moves: Array)
         full = people.radii[who] * norm.dual.length(gradients)
         return full - _inner(gradients, moves) > TOLERANCE * np.maximum(scale[who], full)
 
-    return _climb(value, people, norm, moves, AscentSettings(far, _far, MOST_STEPS, pull))
+    return _climb(value, people, norm, pull, moves, far, _far, MOST_STEPS)
 
 
 def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array) -> Array:
@@ -119,80 +124,67 @@ def _settle(value: Value, people: People, norm: Norm, pull: float, moves: Array)
     def near(gradients: Array, radii: Array) -> Array:
         return np.full(len(radii), 1 / pull)  # longer ones could leap to another hill
 
-    return _climb(value, people, norm, moves, AscentSettings(far, near, MOST_SETTLING, pull))[0]
+    return _climb(value, people, norm, pull, moves, far, near, MOST_SETTLING)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class AscentSettings:
-    """The settings of an ascent.
+def _climb(
+    value: Value,
+    people: People,
+    norm: Norm,
+    pull: float,
+    moves: Array,
+    far: Callable[[Rows, Array, Array], Mask],
+    longest: Callable[[Array, Array], Array],
+    most: int,
+) -> tuple[Array, Array]:
+    """Take projected gradient steps of at most the longest (by gradients and radii), until nobody is far; return moves.
 
-    Attributes:
-        far: who, of some people with their moves and gradients, is not there yet.
-        longest: the longest steps, for some people's gradients and radii.
-        most: how many steps.
-        pull: κ.
+    Values are returned, too. `far` says who, of some people with their moves and gradients, is not there yet.
     """
-
-    far: Callable[[Rows, Array, Array], Mask]
-    longest: Callable[[Array, Array], Array]
-    most: int
-    pull: float
-
-
-def _climb(value: Value, people: People, norm: Norm, moves: Array, rules: AscentSettings) -> tuple[Array, Array]:
-    """Take projected gradient steps; return moves and values."""
     moves = moves.copy()
     values, gradients = value(people, moves)
-    lengths, going = rules.longest(gradients, people.radii), np.flatnonzero(people.radii > 0)
+    lengths, going = longest(gradients, people.radii), np.flatnonzero(people.radii > 0)
     blur = ROUNDING * (np.abs(values) + people.radii * norm.dual.length(gradients))
-    for _ in range(rules.most):
-        going = going[rules.far(going, moves[going], gradients[going])]
+    for _ in range(most):
+        going = going[far(going, moves[going], gradients[going])]
         if not going.size:
             break
-        some, old, last = people.some(going), moves[going], gradients[going]
+        some, old, last = people[going], moves[going], gradients[going]
         towards = norm.project(old + lengths[going, None] * last, some.radii) - old
         # A projection's way gains at least ‖way‖²/length; inner products can lose that in rounding.
         gain = np.maximum(_inner(last, towards), _inner(towards, towards) / lengths[going])
-        way = LineSearchStart(old, towards, values[going], last, gain)
-        moves[going], values[going], gradients[going] = _search(value, some, way, blur[going])
+        here = old, towards, values[going], last, gain
+        moves[going], values[going], gradients[going] = _search(value, some, *here, blur[going])
         change = moves[going] - old
-        curvature, longest = -_inner(change, gradients[going] - last), rules.longest(gradients[going], some.radii)
-        lengths[going] = spectral_length(_inner(change, change), curvature, longest)
+        curvature, limit = -_inner(change, gradients[going] - last), longest(gradients[going], some.radii)
+        lengths[going] = spectral_length(_inner(change, change), curvature, limit)
         # Who cannot climb any further is at the limit of rounding, or on a kink.
         creeps = np.abs(change).max(axis=1) <= CREEPING * some.radii
-        going = going[~creeps & (rules.pull * lengths[going] > KINK if rules.pull > 0 else True)]
+        going = going[~creeps & (pull * lengths[going] > KINK if pull > 0 else True)]
     return norm.project(moves, people.radii), values
 
 
-@dataclass(frozen=True, eq=False)
-class LineSearchStart:
-    """The start of a line search: moves, directions (n, d), values, gradients, and gains to first order."""
-
-    moves: Array
-    towards: Array
-    values: Array
-    gradients: Array
-    gain: Array
-
-
-def _search(value: Value, people: People, way: LineSearchStart, blur: Array) -> tuple[Array, Array, Array]:
+def _search(
+    value: Value, people: People, start: Array, ways: Array, before: Array, slopes: Array, gains: Array, blur: Array
+) -> tuple[Array, Array, Array]:
     """Shorten everyone's way until its value rises enough; who finds nothing stays, with gradients 0, and is done.
 
     Where values are level within the blur, it is enough that the gradient along the way has not turned round and become
     as steep: φ'(1) ≥ −(1 − 2 SUFFICIENT) φ'(0). Slopes are compared by their difference, in which nothing cancels.
 
-    Returns moves, values and gradients.
+    From moves and along ways (n, d), with values before, their gradients, and gains to first order, it returns moves,
+    values and gradients.
     """
-    moves, values, gradients = way.moves.copy(), way.values.copy(), np.zeros_like(way.moves)
-    searching, share = np.flatnonzero(way.gain > 0), 1.0
+    moves, values, gradients = start.copy(), before.copy(), np.zeros_like(start)
+    searching, share = np.flatnonzero(gains > 0), 1.0
     for _ in range(MOST_HALVINGS):
         if not searching.size:
             break
-        towards, gain = way.towards[searching], way.gain[searching]
+        towards, gain = ways[searching], gains[searching]
         trial = moves[searching] + share * towards
-        reached, found = value(people.some(searching), trial)
+        reached, found = value(people[searching], trial)
         good = reached >= values[searching] + SUFFICIENT * share * gain
-        turned = gain + _inner(found - way.gradients[searching], towards) < -(1 - 2 * SUFFICIENT) * gain
+        turned = gain + _inner(found - slopes[searching], towards) < -(1 - 2 * SUFFICIENT) * gain
         good |= (reached >= values[searching] - blur[searching]) & ~turned
         risen = searching[good]
         moves[risen], values[risen], gradients[risen] = trial[good], reached[good], found[good]

@@ -77,20 +77,22 @@ class Efforts:
     def by_group(self, groups: Any) -> list[dict[str, Any]]:
         """Return, for each value of `groups` (n,), how many there are and move, and what that costs them."""
         allowed = self.plan.problem.allowance.everyones(self.plan.problem.people.size) > 0
-        values, codes = unique_words(groups)
-        return [{"group": value} | self._burden(codes == code, allowed) for code, value in enumerate(values)]
-
-    def _burden(self, inside: Mask, allowed: Mask) -> dict[str, Any]:
-        members, movers = int(inside.sum()), int((inside & self.movers).sum())
-        effort = float(self.totals[inside].sum())
-        return {
-            "members": members,
-            "participants": int((inside & allowed).sum()),
-            "movers": movers,
-            "effort": effort,
-            "effort_per_member": effort / members if members else 0.0,
-            "effort_per_mover": effort / movers if movers else None,
-        }
+        (values, codes), rows = unique_words(groups), []
+        for code, value in enumerate(values):
+            inside = codes == code
+            members, movers, effort = int(inside.sum()), int((inside & self.movers).sum()), self.totals[inside].sum()
+            rows.append(
+                {
+                    "group": value,
+                    "members": members,
+                    "participants": int((inside & allowed).sum()),
+                    "movers": movers,
+                    "effort": float(effort),
+                    "effort_per_member": float(effort / members) if members else 0.0,
+                    "effort_per_mover": float(effort / movers) if movers else None,
+                }
+            )
+        return rows
 
     @cached_property
     def _columns(self) -> Encoding:
@@ -124,15 +126,11 @@ def _switches(column: Column, moves: Array) -> str:
     return "; ".join([*told, f"others: {more:,}"] if more else told)
 
 
-def _ordered(groups: Any) -> bool:
-    return bool(getattr(getattr(groups, "dtype", None), "ordered", False))
-
-
 def unique_words(groups: Any) -> tuple[list[str], NDArray[np.intp]]:
     """Return the different values as texts, and everyone's place among them; a gap is called "missing"."""
     import pandas
 
-    if _ordered(groups):
+    if getattr(getattr(groups, "dtype", None), "ordered", False):
         codes, values = np.asarray(groups.cat.codes), groups.cat.categories
     else:
         codes, values = pandas.factorize(pandas.Series(groups).astype(object), sort=False, use_na_sentinel=True)

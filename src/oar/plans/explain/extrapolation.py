@@ -24,8 +24,9 @@ def beyond_range(plan: Plan) -> tuple[str, ...]:
     if people.streamed:
         return ()
     before, moves = np.asarray(people.features, dtype=np.float64), np.asarray(plan.moves(), dtype=np.float64)
-    found = []
-    for place, name in _columns(plan):
+    columns, found = columns_of(people), []
+    for name in (column.name for column in columns.schema if column.kind in ("number", "integer")):
+        place = columns.places[name].start
         moved = moves[:, place] != 0
         if moved.any():
             least, most = float(before[:, place].min()), float(before[:, place].max())
@@ -40,13 +41,6 @@ def beyond_range(plan: Plan) -> tuple[str, ...]:
         f"Moves leave the range of the data by much: {', '.join(found[:MOST_NAMED])}{more}; limits keep them within it "
         "(oar.Limits.observed).",
     )
-
-
-def _columns(plan: Plan) -> list[tuple[int, str]]:
-    """Return the coordinates that are numbers, by place and name."""
-    columns = columns_of(plan.problem.people)
-    numbers = [column.name for column in columns.schema if column.kind in ("number", "integer")]
-    return [(columns.places[name].start, name) for name in numbers]
 
 
 def _said(after: Array, least: float, most: float) -> str:

@@ -144,9 +144,6 @@ class _Teller:
         number = self._seen(value) if isinstance(value, list) else None
         return number or _sha("sequence", *(self._in(str(at), each) for at, each in enumerate(value)))
 
-    def _set(self, value: Any) -> bytes:
-        return _sha("set", *sorted(self._alone(each) for each in value))
-
     def _mapping(self, value: Mapping[Any, Any]) -> bytes:
         if type(value) is not dict and not isinstance(value, types.MappingProxyType):
             return self._thing(value)
@@ -238,9 +235,6 @@ class _Teller:
             own = {name: value for name, value in vars(kind).items() if name not in _NO_PART}
             return _sha("class", kind.__qualname__, *bases, self._items(own))
 
-    def _method(self, method: types.MethodType) -> bytes:
-        return _sha("method", self.told(method.__func__), self.told(method.__self__))
-
     def _wrapped(self, value: Any) -> bytes:
         """Return the digest of what stands for functions in a class."""
         inner = {name: getattr(value, name, None) for name in ("__func__", "fget", "fset", "fdel", "func")}
@@ -266,10 +260,9 @@ class _Teller:
         """Return the digest of an object: its class, and its settings or its state."""
         kind = type(value)
         if kind.__module__.partition(".")[0] == "oar" and dataclasses.is_dataclass(value):
-            settings = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
-            return _sha(
-                kind.__qualname__, *(part for name in settings for part in (name, self._in(name, settings[name])))
-            )
+            names = [one.name for one in dataclasses.fields(value) if one.init]
+            told = (part for name in names for part in (name, self._in(name, getattr(value, name))))
+            return _sha(kind.__qualname__, *told)
         if callable(value) and is_found(value) and not is_users(value.__module__):
             return _sha("named", value.__module__, name_of(value))
         if isinstance(value, BlackBox):
@@ -279,7 +272,7 @@ class _Teller:
         with self._strictly():
             if (inner := _compiled_from(value)) is not None:
                 return _sha(kind.__qualname__, self._in("function", inner))
-            if _is_tree_definition(value):
+            if kind.__name__ == "PyTreeDef" and callable(getattr(value, "node_data", None)):
                 return _sha("tree", self.told(value.node_data()), *map(self.told, value.children()))
             if callable(getattr(value, "get_params", None)) and callable(getattr(value, "fit", None)):
                 return _sha("estimator", self.told(kind), self._items(value.get_params(deep=False)))
@@ -352,13 +345,13 @@ class _Teller:
     _ways: Iterable[tuple[Any, Callable[[_Teller, Any], bytes]]] = (
         (_WEAK, lambda self, value: _sha("weak", type(value).__name__)),
         (list | tuple, _sequence),
-        (set | frozenset, _set),
+        (set | frozenset, lambda self, value: _sha("set", *sorted(self._alone(each) for each in value))),
         (Mapping, _mapping),
         (types.FunctionType, _function),
         (types.CodeType, _code),
         (types.CellType, _cell),
         (type, _class),
-        (types.MethodType, _method),
+        (types.MethodType, lambda self, value: _sha("method", self.told(value.__func__), self.told(value.__self__))),
         (types.ModuleType, _module),
         (staticmethod | classmethod | property | functools.cached_property, _wrapped),
         (types.BuiltinFunctionType | types.MethodWrapperType, _builtin),
@@ -382,10 +375,6 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__") and not hasattr(value, "columns")
 
 
-def _is_tree_definition(value: Any) -> bool:
-    return type(value).__name__ == "PyTreeDef" and callable(getattr(value, "node_data", None))
-
-
 def _own(state: Mapping[Any, Any], kind: type = object) -> dict[Any, Any]:
     """Return state without what can be computed again, and without what a function wraps: its closure has that."""
     return {
@@ -403,8 +392,5 @@ def _compiled_from(value: Any) -> Any:
 
 
 def _words(value: Any) -> str:
-    return (
-        f"{name_of(value)}, of type {type(value).__name__},"
-        if callable(value)
-        else f"an object of type {type(value).__name__}"
-    )
+    kind = f"of type {type(value).__name__}"
+    return f"{name_of(value)}, {kind}," if callable(value) else f"an object {kind}"

@@ -48,11 +48,8 @@ def _places(top: str) -> list[str]:
         with suppress(ImportError, ValueError):
             loaded = found = importlib.util.find_spec(top)
             file = getattr(found, "origin", None)
-    return (
-        [file]
-        if file
-        else list(getattr(loaded, "__path__", None) or getattr(loaded, "submodule_search_locations", None) or ())
-    )
+    folders = getattr(loaded, "__path__", None) or getattr(loaded, "submodule_search_locations", None)
+    return [file] if file else list(folders or ())
 
 
 @functools.cache

@@ -109,14 +109,9 @@ Tree: TypeAlias = Leaf | Split | Choice | Either
 
 
 @dataclass(frozen=True, eq=False)
-class CertificateRegion:
+class CertificateRegion(RuleAlternative):
     """A part of what a statement is about: its bounds, rows, and the columns that are paid for."""
 
-    low: Array
-    high: Array
-    rows: Array
-    errors: Array
-    room: Array
     paid: frozenset[int] = frozenset()
 
     @property
@@ -223,9 +218,7 @@ def leaf_bound(statement: Statement, part: CertificateRegion, leaf: Leaf) -> flo
         unsure = (y.size + 4) * UNIT * float(y @ np.abs(part.room))
         if leaf.empty:
             terms = _linear(np.zeros_like(slopes), slopes, errors, part)
-            value = _sum(-offset, unsure, terms)
-            return np.inf if value > 0 else 0.0
-        if statement.kind == "l0":
+        elif statement.kind == "l0":
             terms = _flat(statement, part, slopes, errors)
         elif statement.kind == "l1":
             terms = _linear(statement.prices, slopes, errors, part)
@@ -234,6 +227,8 @@ def leaf_bound(statement: Statement, part: CertificateRegion, leaf: Leaf) -> flo
         value = _sum(-offset, unsure, terms)
         if not value > 0:
             return 0.0
+        if leaf.empty:
+            return np.inf
         return float(np.sqrt(value)) * (1 - UNIT) if statement.kind == "l2" else value
 
 
@@ -266,12 +261,10 @@ def _linear(prices: Array, slopes: Array, errors: Array, part: CertificateRegion
     found = np.full(prices.size, np.inf)
     inside = (part.low <= 0) & (part.high >= 0)
     found[inside] = 0.0
-    for side, ends in ((up, np.maximum(part.low, 0.0)), (up, part.high)):
-        there = part.high >= 0
-        found[there] = np.minimum(found[there], _times(side, ends)[there])
-    for side, ends in ((down, np.minimum(part.high, 0.0)), (down, part.low)):
-        there = part.low <= 0
-        found[there] = np.minimum(found[there], _times(side, ends)[there])
+    above, below = (np.maximum(part.low, 0.0), part.high), (np.minimum(part.high, 0.0), part.low)
+    for side, there, both in ((up, part.high >= 0, above), (down, part.low <= 0, below)):
+        for ends in both:
+            found[there] = np.minimum(found[there], _times(side, ends)[there])
     return found
 
 

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 COLUMNS = ("person", "column", "before", "after")
 NEEDED = ("person", "column", "after")  # `before` is compared with the data where it is told
 SAME = 1e-9  # share of a number: files may have fewer digits
+NOT_HERE = "before, and in these data it is not; are the moves for another version of the data?"
 TRUTHS = {"true": 1.0, "1": 1.0, "1.0": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0}
 
 
@@ -42,22 +43,22 @@ def is_long(columns: Any) -> bool:
     return set(NEEDED) <= {str(name) for name in columns}
 
 
-def read_changes(problem: Problem, rows: pandas.DataFrame, argument: str = "moves") -> ChangesTable:
+def read_changes(problem: Problem, rows: pandas.DataFrame) -> ChangesTable:
     """Return what a table of changes says about these people.
 
     Raises:
         DataError: for a person, a column or a value that these people do not have, also before the move, and for two
             rows about one value.
     """
-    return _Reading(problem, rows, argument).read()
+    return _Reading(problem, rows).read()
 
 
 class _Reading:
-    def __init__(self, problem: Problem, rows: pandas.DataFrame, argument: str) -> None:
-        self.problem, self.people, self.argument = problem, problem.people, argument
+    def __init__(self, problem: Problem, rows: pandas.DataFrame) -> None:
+        self.problem, self.people = problem, problem.people
         missing = [name for name in NEEDED if name not in rows.columns]
         if missing:
-            raise DataError(f"{argument}: must have the columns {', '.join(COLUMNS)}, got none called {missing[0]!r}.")
+            raise DataError(f"moves: must have the columns {', '.join(COLUMNS)}, got none called {missing[0]!r}.")
         self.rows = rows.reset_index(drop=True)
         self.columns, self.target = columns_of(self.people), target_of(self.people)
         self.names = self.columns.schema.names
@@ -100,7 +101,7 @@ class _Reading:
             self._refuse(line, f"is the second about {shown(what)} of {shown(who)}; leave one of them out.")
 
     def _refuse(self, line: int, what: str) -> None:
-        raise DataError(f"{self.argument}: row {line} {what}")
+        raise DataError(f"moves: row {line} {what}")
 
     def _move(self, name: str, who: NDArray[np.intp], lines: NDArray[np.intp]) -> None:
         place = self.columns.places[name]
@@ -113,11 +114,7 @@ class _Reading:
             if other.any():
                 line = int(lines[np.argmax(other)])
                 person, value = self.rows.loc[line, "person"], self.rows.loc[line, "before"]
-                self._refuse(
-                    line,
-                    f"says that {shown(name)} of {shown(person)} is {shown(value)} before, and in these data it is "
-                    "not; are the moves for another version of the data?",
-                )
+                self._refuse(line, f"says that {shown(name)} of {shown(person)} is {shown(value)} {NOT_HERE}")
         self.found.each[who[members], place] = (after - stood)[members]
         if not members.all():
             self.found.query_move[place] = (after - stood)[~members][0]
@@ -153,11 +150,7 @@ class _Reading:
             if "before" in self.rows:
                 told = self._label(int(line), "before")
                 if not np.allclose(told, before[place], rtol=SAME, atol=SAME):
-                    value = shown(self.rows.loc[line, "before"])
-                    self._refuse(
-                        int(line), f"says that the label is {value} before, and in these data it is not; are the moves "
-                        "for another version of the data?",
-                    )  # fmt: skip
+                    self._refuse(int(line), f"says that the label is {shown(self.rows.loc[line, 'before'])} {NOT_HERE}")
         self.found.levers["targets"] = targets
 
     def _label(self, line: int, side: str) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from oar.errors import StorageError
 from oar.files import replace_atomically
-from oar.people import Chunk
+from oar.people import Chunk, Population
 from oar.people.labels import LabelCoding
 from oar.people.parts.arrays import PART_ROWS
 from oar.people.parts.parquet import need_pyarrow
@@ -50,29 +50,27 @@ def write_moves(plan: Plan, folder: Any) -> list[Path]:
     """Write everyone's moves to a folder, a file for each part; return the files, in the order of the people."""
     need_pyarrow()
     people = plan.problem.people
-    names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
-    position = position_beside(names)
-    place = _place(folder)
-    mark = _mark(plan)
+    place, mark, columns = _place(folder), _mark(plan), columns_of_files(people)
     if isinstance(people, StreamedPopulation):
         plan.check_files()
         coding = None if plan.problem.regresses else people.coding
-        writing = _Writing(str(place), mark, (position, *names), plan.mover(), coding, plan.rows_at_a_time)
+        writing = _Writing(str(place), mark, columns, plan.mover(), coding, plan.rows_at_a_time)
         numbers = dict(zip(people.starts, range(len(people.parts)), strict=True))
         _refuse_others(writing, len(people.parts))
         return [Path(one) for one in people.mapped(_write_part, writing, numbers, contents=plan.contents)]
     chunks = people.chunks(PART_ROWS)
-    writing = _Writing(str(place), mark, (position, *names), plan, None, PART_ROWS)
+    writing = _Writing(str(place), mark, columns, plan, None, PART_ROWS)
     _refuse_others(writing, -(-people.size // PART_ROWS))
     return [_write(writing, number, [chunk]) for number, chunk in enumerate(chunks)]
 
 
-def position_beside(names: Any) -> str:
-    """Return what the column of positions is called beside these."""
+def columns_of_files(people: Population) -> tuple[str, ...]:
+    """Return the columns of files of moves: positions, by a name that no feature has, and the features."""
+    names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
     position = POSITION
     while position in names:
         position += "_"
-    return position
+    return (position, *names)
 
 
 def _place(folder: Any) -> Path:

@@ -21,7 +21,7 @@ from oar.people.tables.files import read_table
 from oar.people.wording import nearest, shown
 from oar.plans.lever_plan import LeverPlan
 from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
-from oar.plans.moves.parquet import position_beside
+from oar.plans.moves.parquet import columns_of_files
 from oar.plans.moves.submitted_parts import ArrayMoves, NoMoves, SubmittedPlan, check_moves, file_moves
 from oar.plans.plan import Plan
 from oar.plans.rounds.plan import member_plan
@@ -113,7 +113,7 @@ def _from_file(problem: Problem, path: Path) -> ChangesTable:
         except StorageError as error:
             raise DataError(f"moves: {error} Write it again.") from None
         # A DataFrame that somebody wrote, and no plan: as if it were given itself.
-        if is_long(table.columns) or position_beside(people.names or ()) not in table.columns:
+        if is_long(table.columns) or columns_of_files(people)[0] not in table.columns:
             return _changes(problem, {"moves": table})
     found = file_moves(people, path)
     each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
@@ -124,18 +124,15 @@ def _wide(people: Population, moves: Any) -> Array:
     """Return moves (n, d) that are given for everybody, or by name for some."""
     if not is_frame(moves):
         return _array(people, moves, "moves")
-    names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
-    _check_columns(moves, names, "moves", people)
-    _check_plain(moves, "moves")
-    rows = _rows_of(people, moves, "moves")
+    columns, rows = _features_of(people, moves, "moves"), _rows_of(people, moves, "moves")
     try:
-        values = moves[list(names)].to_numpy(dtype=np.float64, na_value=np.nan)
+        values = columns.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         raise DataError(
             "moves: must be numbers, by how much each value changes, got texts; values after the moves are given as "
             "after=, and single changes as a table of person, column, before and after."
         ) from None
-    check_moves(values, names=names, called=moves.index)
+    check_moves(values, names=columns.columns, called=moves.index)
     each = np.zeros((people.size, people.dimensions))
     each[rows] = values
     return each
@@ -151,11 +148,9 @@ def _places_after(people: Population, after: Any) -> Array:
         spare = [name for name in (people.target,) if name in after.columns]  # as the caller's own table has it
         values = people.encoding.encode(after.drop(columns=spare), "after")
     else:
-        _check_columns(after, people.names or tuple(range(people.dimensions)), "after", people)
-        _check_plain(after, "after")
-        names = list(people.names or range(people.dimensions))
-        values = after[names].to_numpy(dtype=np.float64, na_value=np.nan)
-        check_moves(values, names=names, called=after.index)
+        columns = _features_of(people, after, "after")
+        values = columns.to_numpy(dtype=np.float64, na_value=np.nan)
+        check_moves(values, names=columns.columns, called=after.index)
     each = np.zeros_like(before)
     each[rows] = values - before[rows]
     return each
@@ -171,13 +166,18 @@ def _array(people: Population, given: Any, argument: str) -> Array:
             f"{argument}: must be numbers of shape {shape}, a DataFrame, or a Parquet file or folder, got something "
             f"else ({error})."
         ) from None
-    if found.shape != shape:
-        raise DataError(
-            f"{argument}: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {found.shape}; a "
-            "row of zeros is somebody who stays."
-        )
+    _check_shape(people, found.shape, argument)
     check_moves(found, names=people.names, called=people.index)
     return found
+
+
+def _check_shape(people: Population, found: tuple[int, ...], argument: str) -> None:
+    shape = (people.size, people.dimensions)
+    if found != shape:
+        raise DataError(
+            f"{argument}: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {found}; a "
+            "row of zeros is somebody who stays."
+        )
 
 
 def _check_plain(given: Any, argument: str) -> None:
@@ -202,17 +202,20 @@ def _check_order(people: Population, index: Any, argument: str) -> None:
         )
 
 
-def _check_columns(frame: Any, names: Any, argument: str, people: Population) -> None:
+def _features_of(people: Population, frame: Any, argument: str) -> Any:
+    """Return a table's columns in the order of people's features; raise where it has others, or no plain numbers."""
+    names = list(people.names or range(people.dimensions))
     missing = [name for name in names if name not in frame.columns]
     others = [name for name in frame.columns if name not in names]
     if not missing and not others:
-        return
+        _check_plain(frame, argument)
+        return frame[names]
     hint = "; give single changes as a table of person, column, before and after"
     if people.schema is not None and set(people.schema.names) <= set(frame.columns):
         hint = "; values after the moves, in the table's own words, are given as after="
     what = f"without {shown(missing[0])}" if missing else f"with {shown(others[0])}"
     close = nearest(missing[0], others) if missing else ""
-    raise DataError(f"{argument}: must have the columns {list(names)}, got a table {what}{hint}.{close}")
+    raise DataError(f"{argument}: must have the columns {names}, got a table {what}{hint}.{close}")
 
 
 def _rows_of(people: Population, frame: Any, argument: str) -> NDArray[np.intp]:
@@ -305,16 +308,9 @@ def _streamed(problem: Problem, given: dict[str, Any]) -> Plan:
     if is_frame(moves):
         if is_long(moves.columns):
             raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
-        names: tuple[Any, ...] = people.names or tuple(range(people.dimensions))
-        _check_columns(moves, names, "moves", people)
-        _check_plain(moves, "moves")
-        _check_order(people, moves.index, "moves")
-        moves = moves[list(names)].to_numpy()
+        columns = _features_of(people, moves, "moves")
+        _check_order(people, columns.index, "moves")
+        moves = columns.to_numpy()
     _check_plain(moves, "moves")
-    shape = (people.size, people.dimensions)
-    if np.shape(moves) != shape:
-        raise DataError(
-            f"moves: must be {shape[0]:,} people × {shape[1]} features, shape {shape}, got shape {np.shape(moves)}; a "
-            "row of zeros is somebody who stays."
-        )
+    _check_shape(people, np.shape(moves), "moves")
     return SubmittedPlan(problem, query_move, ArrayMoves(moves))

@@ -13,7 +13,7 @@ from oar.errors import DataError
 from oar.people import Chunk, Population
 from oar.people.parts.parquet import need_pyarrow, parquet_files
 from oar.people.wording import nearest, shown
-from oar.plans.moves.parquet import position_beside
+from oar.plans.moves.parquet import columns_of_files
 from oar.plans.plan import Plan
 
 Array = NDArray[np.float64]
@@ -24,10 +24,6 @@ class SubmittedPlan(Plan):
     """Moves by whoever hands them out, `of_chunk(chunk)`."""
 
     handed: Any
-
-    def of_chunk(self, chunk: Chunk) -> Array:
-        """Return the moves of some consecutive people of the problem's population."""
-        return self.handed.of_chunk(chunk)
 
     def mover(self) -> Any:
         """Return what hands out moves, and can be sent to another machine."""
@@ -88,9 +84,12 @@ def file_moves(people: Population, path: Any) -> FileMoves:
     need_pyarrow()
     from pyarrow.parquet import read_schema, read_table
 
-    names = people.names or tuple(f"x{place}" for place in range(people.dimensions))
-    position, found = position_beside(names), []
-    for file in _files(path):
+    (position, *names), found = columns_of_files(people), []
+    try:
+        files = parquet_files(path)
+    except DataError as error:
+        raise DataError(f"moves{str(error).removeprefix('path')}") from None
+    for file in files:
         columns = _schema(file, read_schema)
         for name in (position, *names):
             if name not in columns:
@@ -116,13 +115,6 @@ def file_moves(people: Population, path: Any) -> FileMoves:
             f"moves: must be of these {people.size:,} people, got number {found[-1][2]:,} in {found[-1][0]}."
         )
     return FileMoves(tuple(found), position, tuple(names))
-
-
-def _files(path: Any) -> list[Path]:
-    try:
-        return parquet_files(path)
-    except DataError as error:
-        raise DataError(f"moves{str(error).removeprefix('path')}") from None
 
 
 def _schema(file: Path, read: Any) -> list[str]:

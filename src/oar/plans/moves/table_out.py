@@ -40,29 +40,25 @@ def target_of(people: Population) -> str:
 
 def moved_table(plan: Plan) -> Any:
     """Return a DataFrame with everyone's values after the plan: index, columns, levels and dtypes are the caller's."""
-    encoding, people = _encoding(plan), plan.problem.people
-    return encoding.decode(_after(plan), people.index)
+    return encoding_of(plan).decode(_after(plan), plan.problem.people.index)
 
 
 def query_after(plan: Plan) -> Any:
     """Return a DataFrame of one row: the query after its own move, with the index that it came with."""
     point = plan.problem.query_features + plan.query_move
-    return _encoding(plan).decode_row(point, index_of_row(plan.problem.query.features)).frame
+    return encoding_of(plan).decode_row(point, index_of_row(plan.problem.query.features)).frame
 
 
-def changed_cells(plan: Plan) -> Any:
-    """Return a DataFrame with one row for each value that changes: who, which column, before, after.
+def changed_cells(plan: Plan, columns: Encoding) -> Any:
+    """Return a DataFrame with one row for each value that changes: who, which of the columns, before, after.
 
     Members come in their order, each with its values, its label and whether it leaves; the query comes last.
     """
     import pandas
 
-    people = plan.problem.people
-    names = people.row_names
-    parts = _moved_cells(_encoding(plan), _before(plan), _after(plan), names)
-    parts += plan.lever_cells()
+    parts = _moved_cells(columns, _before(plan), _after(plan), plan.problem.people.row_names) + plan.lever_cells()
     query = plan.problem.first_query[None]  # where several ask nobody of them moves
-    own = _moved_cells(_encoding(plan), query, query + plan.query_move, pandas.Index([QUERY]))
+    own = _moved_cells(columns, query, query + plan.query_move, pandas.Index([QUERY]))
     return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
 
 
@@ -122,7 +118,8 @@ def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: 
     return pandas.DataFrame(cells, index=rows)
 
 
-def _encoding(plan: Plan) -> Encoding:
+def encoding_of(plan: Plan) -> Encoding:
+    """Return the columns of a table's people; raise where they have no schema."""
     encoding = plan.problem.people.encoding
     if encoding is None:
         instead = "plan.write_moves(folder)" if plan.problem.people.streamed else "plan.moves()"

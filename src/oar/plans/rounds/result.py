@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oar.online.problem import OnlineProblem
 from oar.people.wording import counted, lined_up
-from oar.plans.result import Audit, Result, RoundOutcome
+from oar.plans.result import Audit, Result, RoundOutcome, yes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ class OnlineAudit(Audit):
         """Show a table of what the replay found."""
         reached = [one.number for one in self.rounds if one.success]
         rows = [
-            ("success", f"{_yes(self.success)} (without the plan: {_yes(self.success_before)})"),
+            ("success", f"{yes(self.success)} (without the plan: {yes(self.success_before)})"),
             ("prediction", f"{_told(self.prediction_before)} → {_told(self.prediction)} after the last round"),
             ("goal", f"for {goal_words(self.goal_for)}; reached after {_listed(reached, len(self.rounds))}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
@@ -103,10 +103,6 @@ def _told(prediction: Any) -> str:
 def goal_words(goal_for: str) -> str:
     """Return which rounds a goal is for, in words."""
     return "every round" if goal_for == "every" else "the last round"
-
-
-def _yes(said: bool) -> str:
-    return "yes" if said else "no"
 
 
 def _listed(rounds: list[int], of: int) -> str:

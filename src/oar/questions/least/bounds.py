@@ -40,19 +40,13 @@ SAFE = 1 + 1e-7  # rounding in sums, and what an audit lets pass
 
 
 class BudgetBound:
-    """Rules out budgets and numbers of members that cannot do."""
+    """Rules out budgets and numbers of members that cannot do; where nothing is proved, none."""
 
-    def __init__(self, problem: Problem) -> None:
-        people = problem.people
-        self.problem = problem
-        self.rows = np.asarray(people.features, dtype=np.float64)
-        weights = people.row_weights
-        self.weights = weights / weights.sum()
-        self.able = int((problem.allowance.everyones(people.size) > 0).sum())
+    able = 0
 
     def ruled_out(self, budgets: Array, members: int) -> bool:
         """Report whether it is proved that no `members` people with these budgets (n,) reach the goal."""
-        raise NotImplementedError
+        return False
 
     def least_scale(self, budgets: Array, enough: float, members: int) -> float:
         """Return a factor on the budgets below which nothing reaches the goal; `enough` is one that does."""
@@ -66,6 +60,17 @@ class BudgetBound:
         return halve(0, enough, lambda number: None if self.ruled_out(budgets, number) else number, next_to_each_other)[
             1
         ]
+
+
+class MoveBound(BudgetBound):
+    """Of moves that are no longer than budgets and limits let them be."""
+
+    def __init__(self, problem: Problem) -> None:
+        people = problem.people
+        self.problem = problem
+        self.rows = np.asarray(people.features, dtype=np.float64)
+        self.weights = people.row_weights / people.row_weights.sum()
+        self.able = int((problem.allowance.everyones(people.size) > 0).sum())
 
     def longest(self, budgets: Array) -> Array:
         """Return what no allowed move of each person is longer than (n,), in features' units and Euclidean norm."""
@@ -108,7 +113,7 @@ class Output:
     targets: Array
 
 
-class LinearBound(BudgetBound):
+class LinearBound(MoveBound):
     """Of linear models whose risk is strongly convex."""
 
     def __init__(self, problem: Problem, model: Linear) -> None:
@@ -187,7 +192,7 @@ class LinearBound(BudgetBound):
         return halve(0.0, high, lambda shift: shift if settled(shift) else None, after(HALVINGS))[1]
 
 
-class CentroidBound(BudgetBound):
+class CentroidBound(MoveBound):
     """Of nearest centroid on a table: no class's centroid moves by more than its members' longest moves add up to."""
 
     def __init__(self, problem: Problem) -> None:
@@ -209,35 +214,23 @@ class CentroidBound(BudgetBound):
         return False
 
 
-class NoBound(BudgetBound):
-    """The bound where nothing is proved."""
-
-    def __init__(self) -> None:
-        """Need nothing of the problem."""
-        self.able = 0
-
-    def ruled_out(self, budgets: Array, members: int) -> bool:
-        """Report that nothing is."""
-        return False
-
-
 def bound_of(problem: Problem) -> BudgetBound:
     """Return what rules out budgets and numbers of members."""
     model = problem.model
     if not problem.plain or problem.query.probability is not None:
-        return NoBound()
+        return BudgetBound()
     if model.plain_means:
-        return CentroidBound(problem) if problem.limits else NoBound()
+        return CentroidBound(problem) if problem.limits else BudgetBound()
     if not isinstance(model, SoftmaxRegression | Ridge | LinearSVM) or not model.l2 > 0:
-        return NoBound()
+        return BudgetBound()
     if isinstance(model, SoftmaxRegression) and len(problem.people.classes) != 2:
-        return NoBound()  # several intercepts depend on each other
+        return BudgetBound()  # several intercepts depend on each other
     if isinstance(model, LinearSVM) and not model.penalise_intercept:
-        return NoBound()  # its best intercept need not be unique
+        return BudgetBound()  # its best intercept need not be unique
     try:
         return LinearBound(problem, model)
     except NumericsError:
-        return NoBound()
+        return BudgetBound()
 
 
 def largest(values: Array, number: int) -> float:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from oar.actions.participation import random_order
 from oar.checks import check_seed, with_near_names
 from oar.errors import OptionError, Status
-from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.result import MET
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.questions.least.coalition import no_best
 from oar.questions.least.trials import (
+    Explained,
     ProblemTrials,
     check_tolerance,
     halve,
@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ShareAnswer(ShownAsText):
+class ShareAnswer(Explained):
     """The break-even share: the share of participants from which the collective does better than the individual.
 
     Both have the same budget. For nearest centroid on plain features a share is one of each class's reach (members'
@@ -74,10 +74,6 @@ class ShareAnswer(ShownAsText):
     individual: Result
     result: Result | None
     exact: bool = False
-
-    def __str__(self) -> str:
-        """The answer in words."""
-        return self.explanation
 
     def __float__(self) -> float:
         """The share; raises if there is none."""
@@ -114,14 +110,8 @@ def break_even(
     problem.only_moves("this question")
     problem.only_one_refit("this question")
     no_best(problem, "shares of them are looked for")
-    no_idle_options(
-        problem,
-        "the break-even share",
-        collective_solver=collective_solver,
-        signal=signal,
-        tolerance=tolerance,
-        seed=seed,
-    )
+    searching = {"collective_solver": collective_solver, "signal": signal, "tolerance": tolerance, "seed": seed}
+    no_idle_options(problem, "the break-even share", **searching)
     if has_closed_form(problem):
         return exact_break_even(problem, solver)
     close = check_tolerance(tolerance, USUAL)
@@ -198,6 +188,7 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
             "budgets."
         )
         return ShareAnswer(None, None, goal_share, Status.NOT_FOUND, said, alone, everyone)
+    against = "against the best individual move" + ("" if alone.exact else " found")
     reached = "the goal itself was not found to be reached even if all of them do"
     if goal_share == 0:
         reached = "the goal itself is reached before any of them moves"
@@ -205,13 +196,9 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         reached = f"at most {goal_share:.1%} are needed for the goal itself"
     said = (
         f"The collective's loss is below the individual's with at most {share:.1%} of each class, drawn at random "
-        f"(audited). That is found, not proved to be the least, {_against(alone)}; {reached}."
+        f"(audited). That is found, not proved to be the least, {against}; {reached}."
     )
     return ShareAnswer(share, share if alone.exact else None, goal_share, Status.ACHIEVED, said, alone, draw.at(share))
-
-
-def _against(alone: Result) -> str:
-    return "against the best individual move" + ("" if alone.exact else " found")
 
 
 def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
@@ -241,10 +228,11 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
         return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)
+    reached = "is not reached even if all of them do" if goal_share is None else f"is reached above {goal_share:.1%}"
     level = "falls below" if result.loss < alone.loss * (1 - 1e-9) else "is as low as"
     explanation = (
         f"The collective's loss {level} the individual's once {share:.1%} of each class take part"
-        f"{_how_sure(alone, at_most)}; {_when_reached(goal_share)}."
+        f"{_how_sure(alone, at_most)}; the goal itself {reached}."
     )
     return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=alone.exact)
 
@@ -253,15 +241,8 @@ def _how_sure(alone: Result, at_most: float | None) -> str:
     """Say how far the share rests on an individual optimum that is found, not proved."""
     if alone.exact:
         return ""
-    if at_most is None or at_most == 1.0:
-        return " (against the best individual move found)"
-    return f" (against the best individual move found; {at_most:.1%} are enough whatever the individual does)"
-
-
-def _when_reached(goal_share: float | None) -> str:
-    if goal_share is None:
-        return "the goal itself is not reached even if all of them do"
-    return f"the goal itself is reached above {goal_share:.1%}"
+    enough = "" if at_most in (None, 1.0) else f"; {at_most:.1%} are enough whatever the individual does"
+    return f" (against the best individual move found{enough})"
 
 
 def _share_at_loss(reach: Reach, loss: float) -> float | None:

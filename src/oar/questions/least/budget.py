@@ -17,12 +17,12 @@ from oar.actions.perturb import LARGEST_BUDGET, check_budget
 from oar.checks import with_near_names
 from oar.errors import Status
 from oar.online import OnlineProblem
-from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
+    Explained,
     ProblemTrials,
     after,
     check_tolerance,
@@ -40,9 +40,8 @@ from oar.questions.least.trials import (
 )
 from oar.recourse import collective
 from oar.referee import MEMBERS, nobody_moves
-from oar.referee.proofs.balls import never, within_radii
+from oar.referee.proofs.balls import averages_above, never, within_radii
 from oar.referee.proofs.rounds import of_rounds
-from oar.referee.verdicts import UNIT
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never
 from oar.tolerances import ROUNDING
 from oar.typing import SignalLike, SolverLike
@@ -57,7 +56,7 @@ SHARP = 1e-6  # share of a number within which it is proved to be the least
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetAnswer(ShownAsText):
+class BudgetAnswer(Explained):
     """The minimal budget: how far each participant must be able to move.
 
     Attributes:
@@ -81,10 +80,6 @@ class BudgetAnswer(ShownAsText):
     result: Result | None
     at_least: float = 0.0
     exact: bool = False
-
-    def __str__(self) -> str:
-        """The answer in words."""
-        return self.explanation
 
     def __float__(self) -> float:
         """The value."""
@@ -161,9 +156,10 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
         failed, value, shown, lambda failed, does: does - failed <= close * does or trying.solves >= MOST_SOLVES
     )
     least = _least(problem, value)
+    ended = f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
     said = (
         f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
-        f"{_how_it_ended(failed)}. {_proved(least, what)}"
+        f"{ended}. {_proved(least, what)}"
     )
     return BudgetAnswer(value, result.status, None, said.strip(), result, least)
 
@@ -189,10 +185,6 @@ def _least_over_rounds(problem: OnlineProblem, enough: float) -> float:
     if still_open(enough) is None:
         return enough
     return halve(0.0, enough, still_open, after(HALVED))[0]
-
-
-def _how_it_ended(failed: float) -> str:
-    return f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
 
 
 def _proved(least: float, what: str) -> str:
@@ -287,21 +279,12 @@ def proved_scale(problem: Problem, value: float, still: Any = None) -> float:
         return np.inf
     if value == np.inf:
         return 0.0
-    # Radii are in step with the scale.
-    unit = within_unit(problem)
+    unit = averages_above(problem.people, unit_budgets(problem))  # radii at a scale of 1, with which they are in step
     for less in LESS:
         least = value * (1 - less)
         if within_radii(problem, still, unit * least).impossible:
             return float(least)
     return 0.0
-
-
-def within_unit(problem: Problem) -> Array:
-    """Return how far members move each centroid (k,) at a scale of 1."""
-    people = problem.people
-    totals = people.class_sums(None)
-    sums = people.class_sums(unit_budgets(problem)) / np.where(totals > 0, totals, 1.0)
-    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
 
 
 def _just_above(reach: Reach, value: float) -> float:

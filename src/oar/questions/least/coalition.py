@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from oar.checks import with_near_names
 from oar.errors import NumericsError, OptionError, Status
 from oar.people.wording import counted
-from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
+    Explained,
     ProblemTrials,
     halve,
     has_closed_form,
@@ -57,7 +57,7 @@ MOST_LEAVING = 5  # times that one of them leaves
 
 
 @dataclass(frozen=True, eq=False)
-class CoalitionAnswer(ShownAsText):
+class CoalitionAnswer(Explained):
     """The minimal coalition: how few members suffice at the given budget, and who they are.
 
     Attributes:
@@ -81,10 +81,6 @@ class CoalitionAnswer(ShownAsText):
     result: Result | None
     at_least: int = 0
     exact: bool = False
-
-    def __str__(self) -> str:
-        """The answer in words."""
-        return self.explanation
 
     def __int__(self) -> int:
         """The size; raises if there is none."""
@@ -165,8 +161,7 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
 
 
 def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) -> CoalitionAnswer:
-    result, size = search.best, search.size
-    members = search.members
+    result, size, members = search.best, search.size, search.members
     by_class = _by_class(problem, members)
     listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
     said = f"At most {size:,} of {able:,} eligible members: certain ones, found to suffice (audited)"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from oar.checks import is_number
 from oar.errors import DataError, OptionError
+from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
@@ -23,6 +24,16 @@ from oar.recourse import audited, planned
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Value = TypeVar("Value", int, float)
+
+
+class Explained(ShownAsText):
+    """An answer that is shown in words."""
+
+    explanation: str
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.explanation
 
 
 class ProblemTrials:

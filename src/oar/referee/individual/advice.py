@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
 from oar.referee.table_moves import NeighbourDistances, holds
-from oar.referee.verdicts import TIE
+from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
 Array = NDArray[np.float64]
@@ -79,19 +79,11 @@ class Judge:
         point = self.people.vector(row, "row")
         if self.model.plain_means:
             return self._by_centroids(problem, point)
-        told = self._refit.testify(point, problem.goal_target)
+        told = self._refit
         if not told.converged:
             return RowVerdict(None, np.nan, np.nan, False, told.witness, False)
-        outputs = told.outputs
-        if problem.regresses:
-            value = float(outputs[0]) if outputs.size == 1 else outputs
-            room = problem.within - float(np.abs(outputs - problem.goal_target).max())
-            return RowVerdict(value, room, 0.0, bool(room >= -np.finfo(float).eps), told.witness)
-        logits = np.array([0.0, outputs[0]]) if outputs.size == 1 else outputs
-        rivals = np.where(np.arange(logits.size) == problem.goal, -np.inf, logits)
-        lead, tie = float(logits[problem.goal] - rivals.max()), TIE * (1 + float(np.abs(logits).max()))
-        code = problem.goal if lead > tie else int(rivals.argmax())
-        return RowVerdict(self.people.classes[code], lead, tie, lead > tie, told.witness)
+        found = judged(problem, problem.wishes[0], self.outputs(point[None])[0], partial(told.loss, point))
+        return RowVerdict(found.prediction, found.lead, found.tie, found.reached, told.witness)
 
     def _by_centroids(self, problem: Problem, point: Array) -> RowVerdict:
         """Have the row judged as a query that nobody moves for."""
@@ -106,17 +98,14 @@ def broken_limits(
     people: Population, limits: Limits, own: Mapping[str, Limit], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return every limit that a change from one row of values to another breaks, in words."""
-    assert people.schema is not None
     allowed = {**limits.columns, **own}
     found: list[str] = []
     ranks_before, ranks_after = {}, {}
-    for column in people.schema:
+    for column in people.table.schema:
         old, new = before[column.name], after[column.name]
         if column.kind != "category":
             ranks_before[column.name], ranks_after[column.name] = _number(column, old), _number(column, new)
-        limit = allowed.get(column.name, Limit())
-        found += _broken_column(column, limit, old, new)
-        found += _unpriced(people, column, limit, old, new)
+        found += _broken_column(people, column, allowed.get(column.name, Limit()), old, new)
     for text in limits.links:
         found += _broken_link(text, ranks_before, ranks_after)
     for rule in limits.parsed_rules:
@@ -126,15 +115,12 @@ def broken_limits(
 
 def places_of(people: Population, limits: Limits) -> NeighbourDistances | None:
     """Return where people are; None where people may go anywhere."""
-    asked, encoding = limits.plausible, people.encoding
+    asked, columns = limits.plausible, []
     if asked is None:
         return None
-    assert encoding is not None
-    columns = []
-    for column in encoding.schema:
-        place, limit = encoding.places[column.name], limits.columns.get(column.name, Limit())
-        unit = 1.0 if column.kind in ("boolean", "category") else limit.unit or _deviation(people, place.start)
-        columns.append((place, float(limit.cost) / unit))
+    for column in people.table.schema:
+        limit = limits.columns.get(column.name, Limit())
+        columns.append((people.table.places[column.name], float(limit.cost) / _unit(people, column, limit)))
     return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
 
@@ -180,14 +166,11 @@ def _says(
     said: Comparison, before: Mapping[str, Any], after: Mapping[str, Any], people: Population, surely: bool
 ) -> bool:
     """Report whether a comparison is true; of numbers, what rounding may have decided is false if `surely`."""
-    assert people.schema is not None
-    assert people.encoding is not None
-    column, value = people.schema[said.name], after[said.name]
+    column, value = people.table.schema[said.name], after[said.name]
     if column.kind == "category":
         return bool((value == said.value) == (said.operator == "=="))
     now, edge = _number(column, value), _number(column, said.value)
-    size = max(abs(now), abs(_number(column, before[said.name])))
-    size = max(size, _deviation(people, people.encoding.places[said.name].start))
+    size = max(abs(now), abs(_number(column, before[said.name])), _spread(people, column) or 1.0)
     slack = 0.0 if column.whole else max(SLACK * size, 4 * _rounding(value) * abs(now))
     return bool(holds(said.operator, now, edge, slack, surely))
 
@@ -196,19 +179,15 @@ def cost_again(
     people: Population, limits: Limits, before: Mapping[str, Any], after: Mapping[str, Any], kind: str
 ) -> dict[str, float]:
     """Return what each changed column costs."""
-    assert people.schema is not None
-    assert people.encoding is not None
     found = {}
-    for column in people.schema:
+    for column in people.table.schema:
         old, new = before[column.name], after[column.name]
         if old == new:
             continue
         limit = limits.columns.get(column.name, Limit())
-        if kind == "l0" or column.kind in ("boolean", "category"):
-            found[column.name] = float(limit.cost)
-            continue
-        unit = limit.unit or _deviation(people, people.encoding.places[column.name].start)
-        found[column.name] = float(limit.cost) * abs(_number(column, new) - _number(column, old)) / unit
+        flat = kind == "l0" or column.kind in ("boolean", "category")
+        change = 1.0 if flat else abs(_number(column, new) - _number(column, old))
+        found[column.name] = float(limit.cost) * change / (1.0 if flat else _unit(people, column, limit))
     return found
 
 
@@ -217,10 +196,9 @@ def rounding_of_cost(people: Population, limits: Limits, after: Mapping[str, Any
 
     A solver that changes 4·10¹¹ by 10⁻⁵ counts that change; the row that holds its advice has no digit for it.
     """
-    assert people.schema is not None
     if kind == "l0":
         return 0.0
-    numbers = [column for column in people.schema if column.kind == "number"]
+    numbers = [column for column in people.table.schema if column.kind == "number"]
     nudged = {column.name: np.nextafter(float(after[column.name]), np.inf) for column in numbers}
     return math.fsum(cost_again(people, limits, after, {**after, **nudged}, kind).values())
 
@@ -230,14 +208,16 @@ def total(costs: Mapping[str, float], kind: str) -> float:
     return math.hypot(*costs.values()) if kind == "l2" else math.fsum(costs.values())
 
 
-def _deviation(people: Population, place: int) -> float:
-    """Return what costs 1 in a column that has no unit."""
-    return _spread(people, place) or 1.0
+def _unit(people: Population, column: Column, limit: Limit) -> float:
+    """Return by how much a column changes at its cost: by its own unit, by a flip or switch, or by its spread."""
+    if column.kind in ("boolean", "category"):
+        return 1.0
+    return limit.unit or _spread(people, column) or 1.0
 
 
-def _spread(people: Population, place: int) -> float:
+def _spread(people: Population, column: Column) -> float:
     """Return a column's standard deviation; 0 where it is rounding."""
-    values = np.asarray(people.features[:, place], dtype=np.float64)
+    values = np.asarray(people.features[:, people.table.places[column.name].start], dtype=np.float64)
     middle = np.average(values, weights=people.weights)
     found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
     return found if found > CONSTANT * abs(float(middle)) else 0.0
@@ -247,27 +227,21 @@ def _number(column: Column, value: Any) -> float:
     return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
 
 
-def _broken_column(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
+def _broken_column(people: Population, column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare one column's value before and after; who was outside a bound may stay there, or come nearer."""
     if old == new:
         return []
-    name = column.name
+    name, found = column.name, []
     if limit.immutable:
-        return [f"{name} is immutable and changes from {old!r} to {new!r}"]
-    if column.kind == "category":
-        if new not in column.levels or (limit.levels is not None and new not in limit.levels):
-            return [f"{name} may not be switched to {new!r}"]
-        return []
-    return _broken_number(column, limit, old, new)
-
-
-def _unpriced(people: Population, column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
-    """A column that never varies may not change unless it has a unit."""
-    assert people.encoding is not None
-    priced = old == new or column.kind in ("boolean", "category") or limit.unit is not None
-    if priced or _spread(people, people.encoding.places[column.name].start):
-        return []
-    return [f"{column.name} never varies, so nothing says what its change to {new!r} costs: set unit"]
+        found = [f"{name} is immutable and changes from {old!r} to {new!r}"]
+    elif column.kind != "category":
+        found = _broken_number(column, limit, old, new)
+    elif new not in column.levels or (limit.levels is not None and new not in limit.levels):
+        found = [f"{name} may not be switched to {new!r}"]
+    priced = column.kind in ("boolean", "category") or limit.unit is not None or _spread(people, column)
+    if not priced:
+        found.append(f"{name} never varies, so nothing says what its change to {new!r} costs: set unit")
+    return found
 
 
 def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:

@@ -11,7 +11,7 @@ one row for each rival, or for each edge of a wanted range. Rounding, of the ref
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from oar.problem import Problem
 from oar.referee.centroids import ties_of
 from oar.referee.verdicts import TIE
+
+if TYPE_CHECKING:
+    from oar.referee.individual.advice import Judge
 
 Array = NDArray[np.float64]
 UNIT = 2.0**-52
@@ -33,20 +36,12 @@ class Duels(NamedTuple):
     leads: Array
 
 
-class RefittedModel(Protocol):
-    """A model that was refitted to unmoved people: centroids with the sizes of values, or outputs of rows."""
+class UnmovedRefit(NamedTuple):
+    """A model refitted to unmoved people: centroids (k, d) with sizes of values (k,), or outputs (m, o) of rows."""
 
-    @property
-    def model(self) -> Any:
-        """What was refitted."""
-
-    @property
-    def centroids(self) -> Any:
-        """Class averages (k, d), and the sizes (k,) of the classes' values."""
-
-    @property
-    def outputs(self) -> Callable[[Array], Array] | None:
-        """Outputs (m, o) of rows (m, d)."""
+    model: Any
+    centroids: tuple[Array, Array] | None
+    outputs: Callable[[Array], Array] | None
 
 
 class Moves(NamedTuple):
@@ -63,20 +58,21 @@ class Moves(NamedTuple):
     expected: Array
 
 
-def duels(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
+def duels(judge: Judge | UnmovedRefit, problem: Problem, moves: Moves) -> Duels:
     """Return what the judge's refit would accept."""
     if judge.model.plain_means:
         return _of_centroids(judge, problem, moves)
     return _of_outputs(judge, problem, moves)
 
 
-def _of_centroids(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
+def _of_centroids(judge: Judge | UnmovedRefit, problem: Problem, moves: Moves) -> Duels:
     """Who is accepted is nearer to the goal's centroid by a tie but for rounding, and a tie is wider than rounding.
 
     Distances are right to 2 UNIT of themselves, and the audit's tie is at least max(t, 4 UNIT S) with S = d_c + d_g. So
     d_c − d_g ≥ max(t, 4 UNIT S) − 2 UNIT S. Times S/2 that is what the lead, half the difference of squares, must be;
     it rises with S, and S is not below the distances in columns that do not move.
     """
+    assert judge.centroids is not None
     (centroids, scales), goal = judge.centroids, problem.goal
     offsets = centroids - moves.start
     rivals = np.delete(np.arange(len(offsets)), goal)
@@ -95,7 +91,7 @@ def _of_centroids(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels
     )
 
 
-def _of_outputs(judge: RefittedModel, problem: Problem, moves: Moves) -> Duels:
+def _of_outputs(judge: Judge | UnmovedRefit, problem: Problem, moves: Moves) -> Duels:
     """Ask the refit for its slopes, and put them in rows."""
     assert judge.outputs is not None
     here, slopes, errors, noise = seen_slopes(judge.outputs, moves)

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
+from oar.people import Population
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids, ties_of
 from oar.referee.contributions import ALLOWED
-from oar.referee.verdicts import SURELY, UNIT, improbable
+from oar.referee.verdicts import SURELY, UNIT, improbable, proved
 
 Array = NDArray[np.float64]
 BY = "distances to centroids, bounded by how far their members can move them"
@@ -46,9 +47,7 @@ def within_radii(problem: Problem, seen: UnmovedCentroids, radii: Array, query: 
     ends = CentroidDistanceBounds(problem, seen, query)
     nearest, farthest = ends.nearest(radii[problem.goal]), np.array([ends.farthest(c, radii[c]) for c in ends.others])
     bound = float(loss_above(nearest, farthest))
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability), BY)
-    return Proof(bound, bool((farthest - nearest <= ends.ties[ends.others] * SURELY).any()), BY)
+    return proved(problem, bound, (farthest - nearest <= ends.ties[ends.others] * SURELY).any(), BY)
 
 
 def never(problem: Problem, seen: UnmovedCentroids) -> bool:
@@ -68,8 +67,7 @@ def never(problem: Problem, seen: UnmovedCentroids) -> bool:
 
 def fewest_members(problem: Problem, seen: UnmovedCentroids) -> float:
     """Return a number of members below which no choice of them reaches the goal; inf where all together do not."""
-    ends, sums = CentroidDistanceBounds(problem, seen, False), _sums(problem)
-    return _fewest(ends, sums)
+    return _fewest(CentroidDistanceBounds(problem, seen, False), _sums(problem))
 
 
 class CentroidDistanceBounds:
@@ -83,9 +81,8 @@ class CentroidDistanceBounds:
         self.others = [code for code in range(len(self.offsets)) if code != self.goal]
         self.ties = ties_of(seen.scales, self.goal, point)
         # Averages of n moved rows, and differences from them, are right to about n units of the largest numbers.
-        sizes = np.maximum(seen.scales, np.abs(point).max(initial=0.0))
+        self._sizes = np.maximum(seen.scales, np.abs(point).max(initial=0.0))
         self._terms = UNIT * (seen.numbers + self.offsets.shape[1] + 16) * np.sqrt(self.offsets.shape[1])
-        self._sizes = sizes
 
     def nearest(self, radii: Array) -> Array:
         """Return what the goal's distance (...) is not below."""
@@ -158,16 +155,20 @@ def _radii(problem: Problem) -> Array:
     allowance, people = problem.allowance, problem.people
     if allowance.same_for_everyone:
         return np.full(len(people.classes), float(allowance.budget))
+    return averages_above(people, allowance.everyones(people.size))
+
+
+def averages_above(people: Population, each: Array) -> Array:
+    """Return each class's average (k,) of what each person has (n,), rounded up."""
     totals = people.class_sums(None)
-    sums = people.class_sums(allowance.everyones(people.size)) / np.where(totals > 0, totals, 1.0)
-    return sums * (1 + (people.size + 8) * UNIT)
+    sums = people.class_sums(each) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(sums * (1 + (people.size + 8) * UNIT))
 
 
 def _sums(problem: Problem) -> list[Array]:
     """Return for each class the radius that its 0, 1, 2, … most useful members make."""
     people = problem.people
-    each = problem.allowance.everyones(people.size)
-    each = each if people.weights is None else each * people.weights
+    each = problem.allowance.everyones(people.size) * people.row_weights
     codes, totals = people.codes(0, people.size), people.class_sums(None)
     found = []
     for code, total in enumerate(totals):
@@ -200,10 +201,7 @@ def _of_some(problem: Problem, seen: UnmovedCentroids, query: bool, number: int)
     with np.errstate(divide="ignore"):
         exponents = nearest - closest + np.log(least[left] * (1 - 1e-12))
     bound = float(np.logaddexp(0.0, exponents).min()) * (1 - 16 * UNIT)
-    by = f"{BY}, for any {number:,} of them"
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability), by)
-    return Proof(bound, _fewest(ends, sums) > number, by)
+    return proved(problem, bound, _fewest(ends, sums) > number, f"{BY}, for any {number:,} of them")
 
 
 def _least_sums(terms: list[Array], number: int) -> Array:

@@ -22,7 +22,7 @@ from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.contributions import ALLOWED
-from oar.referee.verdicts import UNIT, improbable
+from oar.referee.verdicts import UNIT, proved
 
 Array = NDArray[np.float64]
 BY = "how far members can push each normalised unit"
@@ -38,19 +38,16 @@ def of_batch_norm(problem: Problem) -> Proof:
     sides = sides_of(model) if problem.plain and problem.limits is None else None
     if sides is None or model.momentum == 0:
         return Proof()
-    features = np.asarray(people.features, dtype=np.float64)
+    features, budgets = np.asarray(people.features, dtype=np.float64), problem.allowance.everyones(people.size)
     units = features @ sides.weights.T + sides.biases
     query = sides.weights @ problem.query_features + sides.biases
     reach = problem.allowance.norm.dual.length(sides.weights) * (1 + 1e-12)
-    radii = problem.allowance.everyones(people.size)[:, None] * ALLOWED * reach
-    weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
-    m, norm = model.momentum, sides.norm
+    radii = budgets[:, None] * ALLOWED * reach
+    weights, m, norm = people.row_weights, model.momentum, sides.norm
     # What affine maps, moved rows and averages of n of them are rounded by, at the size of the raw numbers.
-    farthest = np.abs(features).max(axis=0) + np.abs(problem.query_features)
-    farthest = farthest + float(problem.allowance.everyones(people.size).max(initial=0.0))
-    rounded = (
-        8 * (people.size + features.shape[1] + 16) * UNIT * (np.abs(sides.weights) @ farthest + np.abs(sides.biases))
-    )
+    farthest = np.abs(features).max(axis=0) + np.abs(problem.query_features) + float(budgets.max(initial=0.0))
+    largest = np.abs(sides.weights) @ farthest + np.abs(sides.biases)
+    rounded = 8 * (people.size + features.shape[1] + 16) * UNIT * largest
     ends = np.empty((2, query.size))
     for unit in range(query.size):
         own = float(model.query_in_batch)
@@ -70,16 +67,11 @@ def _of_leads(problem: Problem, sides: Sides, ends: Array) -> Proof:
     seen = np.array([sides.seen(end) for end in ends])
     leads = np.maximum(differences * seen[0], differences * seen[1]).sum(axis=1)
     leads = leads + sides.head_biases[problem.goal] - sides.head_biases
-    sizes = (
-        np.abs(differences) @ np.abs(seen).max(axis=0)
-        + np.abs(sides.head_biases)
-        + abs(float(sides.head_biases[problem.goal]))
-    )
+    sizes = np.abs(differences) @ np.abs(seen).max(axis=0) + np.abs(sides.head_biases)
+    sizes = sizes + abs(float(sides.head_biases[problem.goal]))
     leads = np.delete(leads + 1e-12 * sizes, problem.goal)
     bound = float(np.logaddexp.reduce([0.0, *-leads])) * (1 - 1e-13)
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability), BY)
-    return Proof(bound, bool((leads <= 0).any()), BY)
+    return proved(problem, bound, (leads <= 0).any(), BY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,18 +92,14 @@ class UnitBounds:
 
     def most(self) -> float:
         """Return what u is not above."""
-        found = self._most()
-        return found + 4 * self.rounded * (1 + abs(found)) / float(np.sqrt(self.kept))
-
-    def _most(self) -> float:
         # From the middle of all on, because sums of squares lose digits far from zero.
         middle = float(self.shares @ (self.low + self.high)) / 2
         low, high = self.low - middle, self.high - middle
         start = self.start - self.momentum * middle
         widest = float(self.shares @ np.maximum(low**2, high**2))
-        if start - self.momentum * float(self.shares @ low) > 0:
-            return self._above(low, high, start, widest)
-        return self._below(low, high, start, widest)
+        positive = start - self.momentum * float(self.shares @ low) > 0
+        found = (self._above if positive else self._below)(low, high, start, widest)
+        return found + 4 * self.rounded * (1 + abs(found)) / float(np.sqrt(self.kept))
 
     def _above(self, low: Array, high: Array, start: float, widest: float) -> float:
         """Return what the tangent at the best places proves; those share one level, which is looked for."""

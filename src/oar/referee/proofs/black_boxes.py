@@ -28,7 +28,7 @@ from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.black_box import heard_at, judged_outputs
 from oar.referee.contributions import ALLOWED
-from oar.referee.verdicts import UNIT, improbable
+from oar.referee.verdicts import UNIT, proved
 from oar.retraining.black_box import ROUNDED, neighbours_of
 
 Array = NDArray[np.float64]
@@ -89,11 +89,9 @@ def _of_members(problem: Problem, votes: int) -> Proof:
     silent = max(int((may[:, others] == 0).sum(axis=1).min(initial=0)), len(others) - (votes - best), 0) + (best == 0)
     share = max(best / votes, LEAST)
     bound = (-np.log(share) + np.log1p(silent * LEAST)) * (1 - 16 * UNIT)
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability), VOTES)
     fewer = np.minimum(may[:, others], most[:, None] - 1)
     leads = possible & (must[:, others] < most[:, None]).all(axis=1) & (fewer.sum(axis=1) >= votes - most)
-    return Proof(bound, not leads.any(), VOTES)
+    return proved(problem, bound, not leads.any(), VOTES)
 
 
 def _counted(ends: Array, codes: NDArray[Any], classes: int, levels: Array, side: Any) -> Counts:
@@ -133,12 +131,7 @@ def _of_sets(problem: Problem, votes: int, hints: Hints) -> Proof:
 
 
 def _excluded(
-    offsets: Array,
-    inside: NDArray[np.bool_],
-    blur: float,
-    norm: Norm,
-    budget: float,
-    multipliers: Array | None,
+    offsets: Array, inside: NDArray[np.bool_], blur: float, norm: Norm, budget: float, multipliers: Array | None
 ) -> bool:
     """Check multipliers λ ≥ 0 of all inequalities (i, j): λᵀNδ ≥ −ε‖Nᵀλ‖_q must be more than they leave."""
     if multipliers is None:

@@ -8,37 +8,20 @@ where the budget is spent against the slope.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.plans.individual.certificate import Certificate, Leaf, Statement
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
-from oar.referee.centroids import UnmovedCentroids
 from oar.referee.contributions import ALLOWED
-from oar.referee.individual.duels import Moves, duels, seen_slopes
-from oar.referee.verdicts import UNIT, improbable
+from oar.referee.individual.duels import Moves, UnmovedRefit, duels, seen_slopes
+from oar.referee.verdicts import UNIT, proved
 from oar.referee.witnesses.refits import kind_of_loss, loss_of_kind, slopes_of_kind
 
 Array = NDArray[np.float64]
 HALF_SPACES = "multipliers for the half-spaces that the query would have to be in"
 TANGENT = "the tangent of a convex loss"
-
-
-class UnmovedRefit(NamedTuple):
-    """A model that somebody else has refitted to unmoved people."""
-
-    model: Any
-    centroids: tuple[Array, Array] | None
-    outputs: Callable[[Array], Array] | None
-
-
-def seen_centroids(problem: Problem, found: UnmovedCentroids) -> UnmovedRefit:
-    """Return centroids as they are asked here."""
-    return UnmovedRefit(problem.model, (found.positions, found.scales), None)
 
 
 def beyond_half_spaces(problem: Problem, seen: UnmovedRefit, hints: Hints) -> Proof:
@@ -78,9 +61,7 @@ def above_tangent(problem: Problem, seen: UnmovedRefit, hints: Hints, move: Arra
     fall = budget * float(norm.length(slope)) + float(slope @ move)
     fall += budget * float(norm.length(unsure)) + float(unsure @ np.abs(move)) + 2 * float(np.abs(rates) @ noise)
     sizes = abs(loss) + budget * float(norm.length(slope)) + float(np.abs(slope) @ np.abs(move))
-    bound = loss - fall - (move.size + 16) * UNIT * sizes
-    probability = problem.query.probability
-    return Proof(bound, probability is not None and improbable(bound, probability), TANGENT)
+    return proved(problem, loss - fall - (move.size + 16) * UNIT * sizes, False, TANGENT)
 
 
 def _moves(problem: Problem, hints: Hints, move: Array | float = 0.0) -> Moves:

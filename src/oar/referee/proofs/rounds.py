@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models import NearestCentroid
-from oar.models.centroid.nearest_centroid import Centroids as Given
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout, Window
 from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
-from oar.referee.centroids import UnmovedCentroids, ties_of
-from oar.referee.proofs.balls import BY, CentroidDistanceBounds, loss_above
-from oar.referee.verdicts import SURELY, UNIT, improbable
+from oar.referee.centroids import UnmovedCentroids
+from oar.referee.proofs.balls import BY, within_radii
+from oar.referee.rounds import averaged_by_round
+from oar.referee.verdicts import UNIT
 
 Array = NDArray[np.float64]
 KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
@@ -47,41 +47,24 @@ def _rounds(problem: OnlineProblem, counted: list[int]) -> list[tuple[int, Array
 
 def _replayed(problem: OnlineProblem) -> list[tuple[int, Array, Array]]:
     """Add weights up round by round: a mean of rows, or a share of the way to it."""
-    stream, rule = problem.stream, problem.rule
-    people = stream.people
+    people = problem.stream.people
     features, codes = np.asarray(people.features, dtype=np.float64), people.codes(0, people.size)
-    heavy = np.ones(people.size) if people.weights is None else people.weights
+    heavy, shape = people.row_weights, (len(people.classes), people.dimensions)
 
-    def averaged(rows: NDArray[np.intp], otherwise: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Return weights and centroids of these rows' means; of classes without rows as they are."""
-        weights, places = otherwise[0].copy(), otherwise[1].copy()
-        for code in range(len(people.classes)):
+    def averaged(rows: NDArray[np.intp], otherwise: Array | None) -> Array:
+        """Return weights, and centroids, of these rows' means; of classes without rows as they are."""
+        found = np.zeros(people.size + shape[0] * shape[1]) if otherwise is None else otherwise.copy()
+        weights, places = found[: people.size], found[people.size :].reshape(shape)
+        for code in range(shape[0]):
             mine = rows[(codes[rows] == code) & (heavy[rows] > 0)]
             if mine.size:
                 weights[codes == code] = 0.0
                 weights[mine] = heavy[mine] / heavy[mine].sum()
                 places[code] = weights[mine] @ features[mine]
-        return weights, places
+        return found
 
-    nothing = np.zeros(people.size), np.zeros((len(people.classes), people.dimensions))
-    running: tuple[Array, Array] | None = None
-    slowly = isinstance(rule, ExponentialMeans)
-    if slowly and problem.start is not None:
-        given = problem.start.positions if isinstance(problem.start, Given) else problem.start
-        running = nothing[0], np.array(given, dtype=np.float64).reshape(nothing[1].shape)
-    elif slowly and (stream.when == HISTORY).any():
-        running = averaged(stream.rows(HISTORY), nothing)
-    found = []
-    for number in range(stream.rounds):
-        newest = averaged(stream.read_by(rule.reads, number), nothing if running is None else running)
-        if slowly and running is not None:
-            assert isinstance(rule, ExponentialMeans)
-            rate = float(rule.rate)
-            running = tuple(old + rate * (new - old) for old, new in zip(running, newest, strict=True))  # type: ignore[assignment]
-        else:
-            running = newest
-        found.append((number, *running))
-    return found
+    each = averaged_by_round(problem, averaged, lambda start: np.append(np.zeros(people.size), start))
+    return [(t, one[: people.size], one[people.size :].reshape(shape)) for t, one in enumerate(each)]
 
 
 def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -> Proof:
@@ -95,14 +78,7 @@ def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -
     features = np.abs(np.asarray(people.features, dtype=np.float64))
     scales = np.array([features[codes == code].max(initial=0.0) for code in range(classes)])
     seen = UnmovedCentroids(places, scales, np.full(classes, people.size + 8.0 * problem.rounds))
-    ends = CentroidDistanceBounds(problem, seen, False)
-    nearest = ends.nearest(radii[problem.goal])
-    farthest = np.array([ends.farthest(code, radii[code]) for code in ends.others])
-    bound = float(loss_above(nearest, farthest))
-    if problem.query.probability is not None:
-        return Proof(bound, improbable(bound, problem.query.probability))
-    ties = ties_of(scales, problem.goal, problem.query_features)[ends.others]
-    return Proof(bound, bool((farthest - nearest <= ties * SURELY).any()))
+    return within_radii(problem, seen, np.asarray(radii, dtype=np.float64))
 
 
 def _spent(problem: OnlineProblem, weights: Array, able: Array, codes: NDArray[Any]) -> Array:

@@ -20,8 +20,7 @@ WITNESS = "batch statistics of the moved rows, recomputed layer by layer (numpy)
 
 def recomputed(model: TestTimeBatchNorm, people: Population, features: Array) -> Callable[[Array], Array]:
     """Return a function from a person's features (d,) to the logits (k,) in a batch with these members (n, d)."""
-    weights = np.ones(people.size) if people.weights is None else np.asarray(people.weights, dtype=np.float64)
-    counted = np.append(weights, 1.0 if model.query_in_batch else 0.0)
+    counted = np.append(people.row_weights, 1.0 if model.query_in_batch else 0.0)
 
     def logits(person: Array) -> Array:
         hidden = np.concatenate([features, person[None]])

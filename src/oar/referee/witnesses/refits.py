@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,31 +65,45 @@ SQUARED, HINGE, ENTROPY = "squared", "squared-hinge", "cross-entropy"  # kinds o
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
-@dataclass(frozen=True)
-class Testimony:
-    """A witness's testimony on one query: outputs (o,), goal loss, witness, residual, and convergence.
-
-    `independence` is how little it shares with the solver.
-    """
-
-    outputs: Array
-    loss: float
-    witness: str
-    residual: float
-    converged: bool
-    independence: Independence = Independence.IMPLEMENTATION
-
-
-class WitnessRefit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WitnessRefit:
     """A model refitted from scratch, which can be asked about any person.
 
     Attributes:
-        testify: from a person's features (d,) and a target (o,) to what the refit says about them.
         outputs: from many people's features (m, d) to the model's outputs (m, o).
+        loss: from a person's features (d,) and a target (o,) to the goal loss there.
+        witness: who refitted. residual: the norm of the gradient that is left. converged: whether that is a minimum's.
+        independence: how little the witness shares with the solver.
     """
 
-    testify: Callable[[Array, Array], Testimony]
     outputs: Callable[[Array], Array]
+    loss: Callable[[Array, Array], float]
+    witness: str
+    residual: float = 0.0
+    converged: bool = True
+    independence: Independence = Independence.IMPLEMENTATION
+
+
+def of_outputs(outputs: Callable[[Array], Array], kind: str, witness: str, **said: Any) -> WitnessRefit:
+    """Return a refit with a loss of this kind, which is written out here."""
+    return WitnessRefit(
+        outputs, lambda query, target: loss_of_kind(kind, outputs(query[None])[0], target), witness, **said
+    )
+
+
+def of_training(training: Any, parameters: Array, witness: str, **said: Any) -> WitnessRefit:
+    """Return a refit by the model's own training, which says itself what the loss is."""
+    return WitnessRefit(
+        lambda rows: np.array([training.outputs(parameters, row) for row in rows]),
+        lambda query, target: training.goal(parameters, query, target)[0],
+        witness,
+        **said,
+    )
+
+
+def linear_outputs(matrix: Array) -> Callable[[Array], Array]:
+    """Return the outputs of (W, b), (o, d + 1)."""
+    return lambda rows: rows @ matrix[:, :-1].T + matrix[:, -1]
 
 
 # What is kept, by model and people, which are kept with it: the number of an object that is gone is used again.
@@ -126,11 +140,6 @@ def unmoved_refit(model: Differentiable, people: Population, features: NDArray[n
     return found
 
 
-def testify(model: Differentiable, people: Population, features: Array, query: Array, target: Array) -> Testimony:
-    """Refit from scratch on these features and judge the query."""
-    return refit(model, people, features).testify(query, target)
-
-
 def refit(model: Differentiable, people: Population, features: Array) -> WitnessRefit:
     """Refit from scratch on these features."""
     if isinstance(model, Scaled):
@@ -157,12 +166,7 @@ def refit(model: Differentiable, people: Population, features: Array) -> Witness
     residual = _residual(model, people, features - centre, estimator)
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
         return _by_scipy(model, people, features)
-
-    def judged(query: Array, target: Array) -> Testimony:
-        outputs = _outputs(estimator, model, query[None] - centre)[0]
-        return Testimony(outputs, _loss(model, outputs, target), name, residual, True)
-
-    return WitnessRefit(judged, lambda rows: _outputs(estimator, model, rows - centre))
+    return of_outputs(lambda rows: _outputs(estimator, model, rows - centre), _kind(model), name, residual=residual)
 
 
 def _by_scipy(model: Differentiable, people: Population, features: Array) -> WitnessRefit:
@@ -174,15 +178,7 @@ def _by_scipy(model: Differentiable, people: Population, features: Array) -> Wit
     matrix, residual = fitted_by_scipy(model, features, model.targets(people), _shares(people))
     if residual > SETTLED:
         return own or _own_refit(model, people, features)
-
-    def outputs(rows: Array) -> Array:
-        return rows @ matrix[:, :-1].T + matrix[:, -1]
-
-    def judged(query: Array, target: Array) -> Testimony:
-        found = outputs(query[None])[0]
-        return Testimony(found, _loss(model, found, target), SCIPY, residual, True)
-
-    return WitnessRefit(judged, outputs)
+    return of_outputs(linear_outputs(matrix), _kind(model), SCIPY, residual=residual)
 
 
 def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> WitnessRefit:
@@ -194,43 +190,34 @@ def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) 
     shares, seen = _shares(people)[:, None] * people.class_rows(), embedded(features)
     means = np.array([np.average(seen, axis=0, weights=share) for share in shares.T])
     means += [np.average(seen - mean, axis=0, weights=share) for mean, share in zip(means, shares.T, strict=True)]
-
-    def outputs(rows: Array) -> Array:
-        return -np.linalg.norm(embedded(rows)[:, None] - means, axis=2)
-
-    def judged(query: Array, target: Array) -> Testimony:
-        found = outputs(query[None])[0]
-        return Testimony(found, loss_of_kind(ENTROPY, found, target), AVERAGES, 0.0, True)
-
-    return WitnessRefit(judged, outputs)
+    return of_outputs(lambda rows: -np.linalg.norm(embedded(rows)[:, None] - means, axis=2), ENTROPY, AVERAGES)
 
 
 def _one_by_one(model: Ensemble, people: Population, features: Array) -> WitnessRefit:
     """Refit every model by its own witness, to those whom it draws, and average what they say."""
-    weights = np.ones(people.size) if people.weights is None else people.weights
-    parts = []
+    weights, parts = people.row_weights, []
     for one, seed in zip(model.models, model.draws, strict=True):
         drawn = people.with_features(people.features)
         drawn.weights = weights * model._counts(people, seed)
         parts.append(refit(one, drawn, features))
     widths = np.cumsum([one.target_rows(np.eye(max(2, len(people.classes)))).shape[1] for one in model.models])[:-1]
 
-    def averaged(each: list[Array]) -> Array:
+    def averaged(rows: Array) -> Array:
+        each = [part.outputs(rows) for part in parts]
         return np.mean(each if model.regresses else [_log_shares(one) for one in each], axis=0)
 
-    def judged(query: Array, target: Array) -> Testimony:
+    def loss(query: Array, target: Array) -> float:
         targets = [target] * len(parts) if model.regresses else np.split(target, widths)
-        told = [part.testify(query, own) for part, own in zip(parts, targets, strict=True)]
-        return Testimony(
-            averaged([one.outputs[None] for one in told])[0],
-            float(np.mean([one.loss for one in told])),
-            " and ".join(dict.fromkeys(one.witness for one in told)),
-            max(one.residual for one in told),
-            all(one.converged for one in told),
-            Independence.weakest([one.independence for one in told]),
-        )
+        return float(np.mean([part.loss(query, own) for part, own in zip(parts, targets, strict=True)]))
 
-    return WitnessRefit(judged, lambda rows: averaged([part.outputs(rows) for part in parts]))
+    return WitnessRefit(
+        averaged,
+        loss,
+        " and ".join(dict.fromkeys(one.witness for one in parts)),
+        max(one.residual for one in parts),
+        all(one.converged for one in parts),
+        Independence.weakest([one.independence for one in parts]),
+    )
 
 
 def _log_shares(outputs: Array) -> Array:
@@ -261,23 +248,18 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Witn
 
     before, now = scaled_like(unmoved), scaled_like(unmoved if model.frozen else features)
     inner = refit(model.model, people.with_features(before(unmoved)), now(features))
-
-    def judged(query: Array, target: Array) -> Testimony:
-        told = inner.testify(now(query[None])[0], target)
-        return replace(told, witness=f"scikit-learn StandardScaler, then {told.witness}")
-
-    return WitnessRefit(judged, lambda rows: inner.outputs(now(rows)))
+    return replace(
+        inner,
+        outputs=lambda rows: inner.outputs(now(rows)),
+        loss=lambda query, target: inner.loss(now(query[None])[0], target),
+        witness=f"scikit-learn StandardScaler, then {inner.witness}",
+    )
 
 
 def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> WitnessRefit:
     """Recompute the statistics that a network normalises by: nothing is trained."""
     logits = batch_norm.recomputed(model, people, features)
-
-    def judged(query: Array, target: Array) -> Testimony:
-        outputs = logits(query)
-        return Testimony(outputs, _loss(model, outputs, target), batch_norm.WITNESS, 0.0, True)
-
-    return WitnessRefit(judged, lambda rows: np.array([logits(row) for row in rows]))
+    return of_outputs(lambda rows: np.array([logits(row) for row in rows]), _kind(model), batch_norm.WITNESS)
 
 
 def _by_the_estimator(model: Twin, people: Population, features: Array) -> WitnessRefit:
@@ -287,18 +269,11 @@ def _by_the_estimator(model: Twin, people: Population, features: Array) -> Witne
     told = " (which warned that it had not converged)" if original.unfinished else ""
     # Plans for an estimator whose own fit is the twin's refit were made by that fit.
     shared = Independence.REPEATED if isinstance(model.core, TrainedCore) else Independence.IMPLEMENTATION
-
-    def judged(query: Array, target: Array) -> Testimony:
-        outputs = original.outputs(query[None])[0]
-        loss = loss_of_kind(model.core.loss, outputs, target)
-        return Testimony(outputs, loss, f"{settings}.fit{told}", 0.0, True, shared)
-
-    return WitnessRefit(judged, original.outputs)
+    return of_outputs(original.outputs, model.core.loss, f"{settings}.fit{told}", independence=shared)
 
 
 def _shares(people: Population) -> Array:
-    weights = np.ones(people.size) if people.weights is None else people.weights
-    return weights / weights.sum()
+    return people.row_weights / people.row_weights.sum()
 
 
 def _scikit_learn(model: Differentiable, people: Population, features: Array) -> tuple[Any, str] | None:
@@ -381,9 +356,9 @@ def kind_of_loss(model: Any) -> str | None:
     return next((kind for known, kind in kinds.items() if isinstance(model, known)), None)
 
 
-def _loss(model: Differentiable, outputs: Array, target: Array) -> float:
-    """Return the loss at the goal, written out again."""
-    return loss_of_kind(kind_of_loss(model) or ENTROPY, outputs, target)
+def _kind(model: Differentiable) -> str:
+    """Return the kind of the loss at the goal, which is written out again."""
+    return kind_of_loss(model) or ENTROPY
 
 
 def loss_of_kind(kind: str, outputs: Array, target: Array) -> float:
@@ -434,13 +409,8 @@ def _own_refit(model: Any, people: Population, features: Array) -> WitnessRefit:
         confirmed = confirmation(training, fit, model.convex)
         name = f"{name}; {confirmed}" if confirmed else name
         independence = Independence.OPTIMISER if confirmed else independence
-
-    def judged(query: Array, target: Array) -> Testimony:
-        outputs = training.outputs(fit.parameters, query)
-        loss, _, _ = training.goal(fit.parameters, query, target)
-        return Testimony(outputs, loss, name, fit.residual, converged, independence)
-
-    return WitnessRefit(judged, lambda rows: np.array([training.outputs(fit.parameters, row) for row in rows]))
+    said: dict[str, Any] = {"residual": fit.residual, "converged": converged, "independence": independence}
+    return of_training(training, fit.parameters, name, **said)
 
 
 def by_training(plan: Plan) -> Retrial:
@@ -451,20 +421,18 @@ def by_training(plan: Plan) -> Retrial:
     before, after = handed_in.rows()
     moved = handed_in.points(after)
     old, new = unmoved_refit(model, people, before), refit(model, handed_in.after, after)
-    pair = refitted_model(problem, old, problem.asked.points), refitted_model(problem, new, moved)
-    return Retrial(handed_in, [pair], moved, old)
+    return Retrial(handed_in, [(refitted_model(problem, old), refitted_model(problem, new))], moved, old)
 
 
-def refitted_model(problem: Problem, fitted: WitnessRefit, points: Array) -> JudgedModel:
-    """Return a witness's refit as the referee asks it; the first of the points says how well it was fitted."""
-    said = fitted.testify(points[0], problem.wishes[0].target)
+def refitted_model(problem: Problem, fitted: WitnessRefit) -> JudgedModel:
+    """Return a witness's refit as the referee asks it."""
     return JudgedModel(
         partial(_verdicts, problem, fitted),
         partial(_predict, problem, fitted),
-        said.witness,
-        said.residual,
-        said.converged,
-        said.independence,
+        fitted.witness,
+        fitted.residual,
+        fitted.converged,
+        fitted.independence,
     )
 
 
@@ -478,15 +446,9 @@ def _predict(problem: Problem, fitted: WitnessRefit, rows: Array) -> NDArray:
 
 def _verdicts(problem: Problem, fitted: WitnessRefit, points: Array) -> list[Verdict]:
     """Ask a refitted model about everybody who asks."""
-    found = []
-    for wish, point in zip(problem.wishes, points, strict=True):
-        told = fitted.testify(point, wish.target)
-        if not told.converged:
-            found.append(UNKNOWN)
-            continue
-
-        def loss_at(target: Array, point: Array = point) -> float:
-            return fitted.testify(point, target).loss
-
-        found.append(judged(problem, wish, told.outputs, loss_at))
-    return found
+    if not fitted.converged:
+        return [UNKNOWN] * len(points)
+    return [
+        judged(problem, wish, fitted.outputs(point[None])[0], partial(fitted.loss, point))
+        for wish, point in zip(problem.wishes, points, strict=True)
+    ]

@@ -12,7 +12,7 @@ from oar.checks import is_flag, is_number, is_whole
 from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import Plan
-from oar.plans.moves.table_out import columns_of
+from oar.plans.moves.table_out import changed_cells, columns_of
 
 if TYPE_CHECKING:
     import pandas
@@ -20,27 +20,7 @@ if TYPE_CHECKING:
 
 def changes_of(plan: Plan) -> pandas.DataFrame:
     """Return a row for each value that changes: person, column, before, after; of plain numbers as of tables."""
-    import pandas
-
-    people = plan.problem.people
-    if people.encoding is not None:
-        return plan.changes()
-    moves = np.asarray(plan.moves(), dtype=np.float64)
-    rows, columns = np.nonzero(moves)
-    before = np.asarray(people.features, dtype=np.float64)[rows, columns]
-    names = np.array(columns_of(people).schema.names, dtype=object)
-    moved = pandas.DataFrame(
-        {
-            "person": people.row_names[rows],
-            "column": names[columns],
-            "before": before,
-            "after": before + moves[rows, columns],
-        }
-    )
-    parts = [moved.set_axis(rows), *plan.lever_cells()]
-    return pandas.concat([part for part in parts if len(part)] or parts[:1]).sort_index(
-        kind="stable", ignore_index=True
-    )
+    return changed_cells(plan, columns_of(plan.problem.people))
 
 
 def write_csv(changes: pandas.DataFrame, path: Path) -> None:
@@ -58,7 +38,9 @@ def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
 
     if not has_pyarrow():
         return False
-    typed = {"person": _persons(changes["person"]), "column": changes["column"].astype(str)}
+    persons = changes["person"]
+    persons = persons.astype(np.int64) if all(map(is_whole, persons)) else persons.map(str).astype(object)
+    typed = {"person": persons, "column": changes["column"].astype(str)}
     for side in ("before", "after"):
         typed[side] = changes[side].map(str).astype(object)
         typed[f"{side}_number"] = changes[side].map(_number).astype(np.float64)
@@ -70,13 +52,6 @@ def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
 def has_pyarrow() -> bool:
     """Report whether Parquet files can be written."""
     return find_spec("pyarrow") is not None
-
-
-def _persons(persons: pandas.Series) -> pandas.Series:
-    """Return people's names as whole numbers where they all are, and as texts otherwise."""
-    if all(map(is_whole, persons)):
-        return persons.astype(np.int64)
-    return persons.map(str).astype(object)
 
 
 def _number(value: Any) -> float:

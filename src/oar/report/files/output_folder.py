@@ -169,7 +169,8 @@ def place_all(files: Path, out: Path, last: str, others: Collection[str], ours: 
     strange = {*new, *others} - set(ours)
     assert not strange, f"{strange} could not be finished after a kill: name them among what is written"
     for path in files.iterdir():
-        _sync(path)
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
     sync_folder(files)
     if not out.exists():
         with suppress(OSError):  # somebody has made it meanwhile
@@ -329,28 +330,19 @@ def _can_change_places(out: Path) -> bool:
             and os.access(out.parent, os.W_OK)
             and os.access(out, os.W_OK)
             and out.resolve() not in (Path.cwd(), *Path.cwd().parents)
-            and set(os.listdir(out)) <= _files_of(out)
+            and all([entry.is_file(follow_symlinks=False) for entry in os.scandir(out)])  # to its end, which closes it
         )
     except (OSError, AttributeError):  # no such ids on Windows
         return False
 
 
-def _files_of(out: Path) -> set[str]:
-    return {entry.name for entry in os.scandir(out) if entry.is_file(follow_symlinks=False)}
-
-
-def _make_alike(folder: Path, model: Path) -> None:
-    """Give a folder the owner, the mode and the further attributes of another."""
-    about = os.stat(model)
-    if os.stat(folder).st_gid != about.st_gid:
-        os.chown(folder, -1, about.st_gid)
-    shutil.copystat(model, folder)
-
-
 def _changed_places(new: Path, old: Path) -> bool:
-    """Swap two folders by one rename; return False where the system cannot."""
+    """Swap two folders by one rename, the new one with the old one's mode; return False where the system cannot."""
     try:
-        _make_alike(new, old)
+        about = os.stat(old)
+        if os.stat(new).st_gid != about.st_gid:
+            os.chown(new, -1, about.st_gid)
+        shutil.copystat(old, new)
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):
         return False
@@ -405,8 +397,3 @@ def _remove(home: Path) -> None:
     for name in (NOTE, LOCK):
         (home / name).unlink(missing_ok=True)
     home.rmdir()
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -169,45 +168,24 @@ def unable_words(people: int) -> str:
     return counted(people, f"person has {gaps} stays", f"people have {gaps} stay") + " as they are"
 
 
-@singledispatch
 def told(value: Any) -> Any:
     """Return a value as JSON has it: no NaN and no infinity, which are None there; what JSON has no kind for, as text.
 
     >>> told({"losses": np.array([1.0, np.nan]), "reached": np.bool_(True), "norm": {2}})
     {'losses': [1.0, None], 'reached': True, 'norm': [2]}
     """
+    match value:
+        case np.ndarray() | np.generic():
+            return told(value.tolist())
+        case float():
+            return value if math.isfinite(value) else None
+        case None | str() | int():
+            return value
+        case Mapping():
+            return {str(name): told(part) for name, part in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [told(part) for part in value]
     return str(value)
-
-
-@told.register(type(None))
-@told.register(str)
-@told.register(int)
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-@told.register
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-@told.register(np.ndarray)
-@told.register(np.generic)
-def _plain(value: Any) -> Any:
-    return told(value.tolist())
-
-
-@told.register
-def _by_name(value: Mapping) -> dict[str, Any]:
-    return {str(name): told(part) for name, part in value.items()}
-
-
-@told.register(list)
-@told.register(tuple)
-@told.register(set)
-@told.register(frozenset)
-def _each(value: Any) -> list[Any]:
-    return [told(part) for part in value]
 
 
 def in_command_words(text: str) -> str:

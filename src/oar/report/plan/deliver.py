@@ -53,15 +53,8 @@ class PublishedCard:
     def facts(self) -> dict[str, Any]:
         """Return what the report tells about it."""
         if self.card is None:
-            return {
-                "written": False,
-                "told": f"There is no card, so {CARD} and {MEMBER} were not written: {self.why_not}",
-                "worth": None,
-                "loss": None,
-                "success": None,
-                "unable": None,
-                "ways": None,
-            }
+            why = f"There is no card, so {CARD} and {MEMBER} were not written: {self.why_not}"
+            return {"written": False, "told": why} | dict.fromkeys(("worth", "loss", "success", "unable", "ways"))
         danger = (
             f" It has {' and '.join(self.tells)}, which for so few people is enough to find out a person's data from "
             "two cards, with this person and without: publish one, and no other for nearly the same people."
@@ -74,7 +67,7 @@ class PublishedCard:
             "written": True,
             "told": f"{CARD} holds what members need to find their own moves, and nobody's row."
             f"{danger if self.tells else ''}{unasked if self.unasked else ''}",
-            "worth": self._worth(self.card),
+            "worth": f"If {self._who(self.card)}: {_achieved(self.success, self.loss)}.",
             "loss": told(self.loss),
             "success": None if math.isnan(self.loss) else self.success,
             "unable": self.unable,
@@ -93,13 +86,10 @@ class PublishedCard:
             f"{turned if self.opposite else ''}. Everyone follows the same one: {each}."
         )
 
-    def _worth(self, card: Card) -> str:
-        """Say what comes of it if the card is answered."""
+    def _who(self, card: Card) -> str:
+        """Say who answers the card."""
         who = "everyone" if card.participants == "everyone" else "everyone who is asked to take part"
-        answers = f"{who} answers the card"
-        if self.unable:
-            answers = f"{who} answers the card who can ({unable_words(self.unable)})"
-        return f"If {answers}: {_achieved(self.success, self.loss)}."
+        return f"{who} answers the card" + (f" who can ({unable_words(self.unable)})" if self.unable else "")
 
 
 def _achieved(success: bool, loss: float) -> str:
@@ -185,14 +175,8 @@ def write_all(
 ) -> tuple[str, list[str]]:
     """Write every file that there is something for; return the plan's id and their names, which audit.json lists.
 
-    Args:
-        folder: where to.
-        result: the plan.
-        facts: what is told about it; private.json keeps all digits, and every other file has it as `publishable` does.
-        published: its card.
-        asked: what was asked, for the auditor.
-        sha256: of the data, of which only a keyed digest is kept.
-        whom: what members are told of who asks; None for nothing.
+    private.json keeps all digits of the facts, and what was asked, for the auditor; every other file has the facts as
+    `publishable` does. Of the data's sha256 only a keyed digest is kept.
     """
     people = result.problem.people
     found = dict(facts)

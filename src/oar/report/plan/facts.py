@@ -39,6 +39,7 @@ GROUPED = ("by_group", "actors_by_group", "everyone_by_group")  # who does nothi
 # what is told of the side effects of answers to the card
 ANSWERED = ("actors", "bystanders", "by_outcome", "prediction", "harm", "effects")
 KEPT = ("changed", "lost", "worse")  # the limits on side effects
+SHAKEN = ("defection", "draws", "success_rate")  # how often a plan holds where some do nothing
 NOTHING: Mapping[str, Any] = {}
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "jax")
 
@@ -105,7 +106,7 @@ def facts_of(
         "outcome": _outcome(result),
         "least": _least(result, power),
         "power": power and power_facts(power, result.problem),
-        "robustness": robustness and {**_robustness(robustness), "of": shaken},
+        "robustness": robustness and {name: told(getattr(robustness, name)) for name in SHAKEN} | {"of": shaken},
         "columns": _columns(efforts),
         "burden": {name: _burden(efforts, pool) for name, pool in pools.items()},
         "left_out": {name: pool.note for name, pool in pools.items() if pool.note},
@@ -216,20 +217,11 @@ def _outcome(result: Result) -> dict[str, Any]:
 
 def _certificate(result: Result) -> dict[str, Any]:
     proposal = result.proposal
+    names = ("solver", "finished", "gap", "claimed_loss", "residual", "steps", "promised")
     return {
-        "solver": proposal.solver,
-        "exact": result.exact,
-        "impossible": result.impossible,
-        "finished": proposal.finished,
-        "gap": told(proposal.gap),
-        "bound": told(result.bound),
-        "claimed_loss": told(proposal.claimed_loss),
-        "residual": told(proposal.residual),
-        "steps": proposal.steps,
-        "note": in_command_words(proposal.note),
-        "suffices": in_command_words(proposal.suffices),
-        "ended": in_command_words(proposal.ended),
-        "promised": proposal.promised,
+        **{name: told(getattr(proposal, name)) for name in names},
+        **{name: told(getattr(result, name)) for name in ("exact", "impossible", "bound")},
+        **{name: in_command_words(getattr(proposal, name)) for name in ("note", "suffices", "ended")},
     }
 
 
@@ -251,23 +243,11 @@ def _least(result: Result, power: Power | None) -> dict[str, Any]:
     return found
 
 
-def _robustness(found: Any) -> dict[str, Any]:
-    """Return how often a plan holds where some do nothing."""
-    return told({"defection": found.defection, "draws": found.draws, "success_rate": found.success_rate})
-
-
 def power_facts(power: Power, problem: Problem) -> dict[str, Any]:
     """Return what a power curve says: a row a budget, a column a share."""
-    return {
-        "shares": told(power.shares),
-        "budgets": told(power.budgets),
-        "losses": told(power.losses),
-        "probabilities": told([[goal_probability(problem, loss) for loss in row] for row in power.losses]),
-        "success": told(power.success),
-        "at_most_budget": told(power.at_most_budget),
-        "at_most_share": told(power.at_most_share),
-        "note": power.note,
-    }
+    names = ("shares", "budgets", "losses", "success", "at_most_budget", "at_most_share", "note")
+    chances = [[goal_probability(problem, loss) for loss in row] for row in power.losses]
+    return {name: told(getattr(power, name)) for name in names} | {"probabilities": told(chances)}
 
 
 def _columns(efforts: Efforts) -> list[dict[str, Any]]:
@@ -313,9 +293,9 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
         "prediction": prediction_words(problem),
         "harm": harm_words(*both),
         "effects": effect_words(prediction_words(problem), *both),
-        "limited_by": [f"--{each}" for each in limiting(*both, problem.regresses, worse)],
+        "limited_by": [f"--{each}" for each in limiting(both[1], problem.regresses, worse)],
         "limited": list(_limits_asked(problem)),
-        "kept": _limits_kept(found),
+        "kept": {} if found.result.audit.violations else _limits_asked(problem),  # as the audit found
         **groups,
         "by_outcome": None if problem.regresses else _by_outcome(found, pools[problem.people.target or "class"]),
         "grouped_by": name,
@@ -327,12 +307,8 @@ def _collateral(found: Collateral, pools: Mapping[str, PooledGroups]) -> dict[st
     }
 
 
-def _limits_kept(found: Collateral) -> dict[str, float]:
-    """Return the limits on side effects that were asked for, by option, where the audit found none of them broken."""
-    return {} if found.result.audit.violations else _limits_asked(found.result.problem)
-
-
 def _limits_asked(problem: Problem) -> dict[str, float]:
+    """Return the limits on side effects, by option."""
     limits = {f"--{each}": getattr(problem.keep, each, None) for each in KEPT}
     return {name: limit for name, limit in limits.items() if limit is not None}
 

@@ -54,8 +54,7 @@ class TableCard(Card):
         """Return where on the card the coordinates (d,) of people are; raise where it is not for such a table."""
         if people.encoding is None:
             self._check_names(people)
-            raise self._of_others(people, "others")
-        found = self.table.places_in(people.encoding)
+        found = None if people.encoding is None else self.table.places_in(people.encoding)
         if found is None:
             raise self._of_others(people, "others")
         return found
@@ -67,7 +66,7 @@ class TableCard(Card):
         room, moves = everyones_room(self.table, problem, seen), np.empty_like(seen)
         for start in range(0, len(rows), IN_CACHE):  # nobody's answer depends on anybody else's
             who = np.arange(start, min(start + IN_CACHE, len(rows)))
-            moves[who] = self.table_responses(seen[who], targets[who], radii[who], room.some(who))[0]
+            moves[who] = self.table_responses(seen[who], targets[who], radii[who], room[who])[0]
         return self.table.given_back(moves, rows, places)
 
     def table_responses(self, rows: Array, targets: Array, radii: Array, room: Room) -> tuple[Array, Array, Array]:

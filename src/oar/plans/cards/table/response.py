@@ -25,7 +25,6 @@ coordinates x with budget r, in words that any language can follow:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.models.protocol import Score
-from oar.plans.cards.response import in_equal_blocks
+from oar.plans.cards.response import ByPerson, in_equal_blocks
 from oar.plans.cards.table.terms import ALMOST, Room, TableTerms
 
 Array = NDArray[np.float64]
@@ -51,7 +50,7 @@ OVER = 5e-10  # of a budget, and of what links compare: rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Responders:
+class Responders(ByPerson):
     """The members who respond: coordinates (n, d), targets (n, o), budgets (n,), and how far each may go."""
 
     rows: Array
@@ -59,23 +58,15 @@ class Responders:
     radii: Array
     room: Room
 
-    def some(self, who: Rows) -> Responders:
-        """Return some of them."""
-        return Responders(self.rows[who], self.targets[who], self.radii[who], self.room.some(who))
-
 
 @dataclass(frozen=True, eq=False)
-class Offers:
+class Offers(ByPerson):
     """The gains that columns offer: for each unit (n, c), 0 where there is none; most units (n, c); signs; levels."""
 
     gains: Array
     most: Array
     signs: Array
     levels: NDArray[np.intp]
-
-    def some(self, who: Rows) -> Offers:
-        """Return those to some people."""
-        return Offers(self.gains[who], self.most[who], self.signs[who], self.levels[who])
 
 
 @dataclass(eq=False)
@@ -116,15 +107,16 @@ class TableResponse:
         for _ in range(ROUNDS):
             if not going.size:
                 break
-            some, here, steep = members.some(going), moves[going], slopes[going]
+            some, here, steep = members[going], moves[going], slopes[going]
             best = BestMoves(here.copy(), values[going], steep.copy())
             straight = self._response(some, steep)
             there = best.improve(straight, *self._scored(some, straight))
             other = np.flatnonzero((straight != here).any(axis=1))  # for all others there is nothing else to try
             if other.size:
-                ways = here[other], straight[other], steep[other], there[other]
-                for trial in self._tries(some.some(other), *ways):
-                    best.improve(trial, *self._scored(some.some(other), trial), who=other)
+                mine, ends = some[other], (here[other], straight[other])
+                tries = [self._between(mine, *ends, share) for share in SHARES]
+                for trial in (*tries, self._response(mine, 0.5 * (steep[other] + there[other]))):
+                    best.improve(trial, *self._scored(mine, trial), who=other)
             risen = best.values > values[going]
             moves[going], values[going], slopes[going] = best.moves, best.values, best.slopes
             going = going[risen]
@@ -142,12 +134,6 @@ class TableResponse:
 
     def _scored(self, members: Responders, moves: Array) -> tuple[Array, Array]:
         return in_equal_blocks(self.score, members.rows + moves, members.targets)
-
-    def _tries(self, members: Responders, here: Array, there: Array, slopes: Array, far: Array) -> Iterator[Array]:
-        """Yield what else to try than the response `there`, where slopes are `far`."""
-        for share in SHARES:
-            yield self._between(members, here, there, share)
-        yield self._response(members, 0.5 * (slopes + far))
 
     def _between(self, members: Responders, here: Array, there: Array, share: float) -> Array:
         """Return a point on the way, or `there` itself where that breaks anything."""
@@ -217,7 +203,7 @@ class TableResponse:
         large &= self._is_category | (paid > LARGE * radii[:, None])
         some = np.flatnonzero(large.any(axis=1))
         if some.size:
-            best[some] = self._with_large_steps(radii[some], offers.some(some), large[some], best[some])
+            best[some] = self._with_large_steps(radii[some], offers[some], large[some], best[some])
         return best
 
     def _with_large_steps(self, radii: Array, offers: Offers, large: Mask, best: Array) -> Array:
@@ -345,7 +331,7 @@ class TableResponse:
         """Report which of some people keep everything if they make so many units of one column, others as taken."""
         rows, trial = members.rows[who], taken[who]
         trial[:, at] = units
-        return self._kept(rows, rows + self._moves(rows, offers.some(who), trial))
+        return self._kept(rows, rows + self._moves(rows, offers[who], trial))
 
     def _kept(self, before: Array, after: Array) -> Mask:
         """Report who keeps all links and rules."""

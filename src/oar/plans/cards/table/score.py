@@ -23,6 +23,7 @@ averages that it learns (`oar.models.wrap.scaled`), which in the same e is a par
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,9 @@ class TableScore:
 def inner_score(model: Differentiable, parameters: Array, signal: Array) -> Score:
     """Return the score of a model without a scaler."""
     if linear_in_features(model):
-        return PrototypeScore(signal)
+        return partial(_of_prototypes, signal)
     if isinstance(model, GaussianNaiveBayes):
-        return GaussianScore(parameters, signal)
+        return partial(_of_gaussians, parameters, signal)
     return model.member_score(parameters, signal)
 
 
@@ -80,36 +81,22 @@ def linear_in_features(model: Any) -> bool:
     return isinstance(model, PrototypeNetwork) and model.embedding is None
 
 
-class PrototypeScore:
-    """−Σ_c y_c v_c·e."""
-
-    def __init__(self, signal: Array) -> None:
-        """Keep v, flat."""
-        self._signal = signal
-
-    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
-        """Return s, up to a constant, and ∇ s."""
-        slopes = -(targets @ self._signal.reshape(targets.shape[1], -1))
-        return (slopes * rows).sum(axis=1), slopes
+def _of_prototypes(signal: Array, rows: Array, targets: Array) -> tuple[Array, Array]:
+    """Return −Σ_c y_c v_c·e, up to a constant, and ∇ s, of v, flat."""
+    slopes = -(targets @ signal.reshape(targets.shape[1], -1))
+    return (slopes * rows).sum(axis=1), slopes
 
 
-class GaussianScore:
-    """−Σ_c y_c Σ_j o (M + ½ L o) / σ², what ∇_θ of −log p(x, y) leaves of x."""
-
-    def __init__(self, parameters: Array, signal: Array) -> None:
-        """Keep θ and v, flat."""
-        self._parameters, self._signal = parameters, signal
-
-    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
-        """Return s, up to a constant, and ∇ s."""
-        classes, dimensions = targets.shape[1], rows.shape[1]
-        shape = (2, classes, dimensions)
-        log_variance, mean = self._parameters[classes:].reshape(shape)
-        along_log, along_mean = self._signal[classes:].reshape(shape)
-        values, slopes = np.zeros(len(rows)), np.zeros_like(rows)
-        for code in range(classes):
-            share = -targets[:, code, None] * np.exp(-log_variance[code])
-            offset = rows - mean[code]
-            values += (share * offset * (along_mean[code] + 0.5 * along_log[code] * offset)).sum(axis=1)
-            slopes += share * (along_mean[code] + along_log[code] * offset)
-        return values, slopes
+def _of_gaussians(parameters: Array, signal: Array, rows: Array, targets: Array) -> tuple[Array, Array]:
+    """Return −Σ_c y_c Σ_j o (M + ½ L o) / σ², what ∇_θ of −log p(x, y) leaves of x, and ∇ s, of θ and v, flat."""
+    classes, dimensions = targets.shape[1], rows.shape[1]
+    shape = (2, classes, dimensions)
+    log_variance, mean = parameters[classes:].reshape(shape)
+    along_log, along_mean = signal[classes:].reshape(shape)
+    values, slopes = np.zeros(len(rows)), np.zeros_like(rows)
+    for code in range(classes):
+        share = -targets[:, code, None] * np.exp(-log_variance[code])
+        offset = rows - mean[code]
+        values += (share * offset * (along_mean[code] + 0.5 * along_log[code] * offset)).sum(axis=1)
+        slopes += share * (along_mean[code] + along_log[code] * offset)
+    return values, slopes

@@ -20,6 +20,7 @@ from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.encoding import USUAL, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.pictures.notebook import ShownAsText
+from oar.plans.cards.response import ByPerson
 from oar.plans.cards.table.score import Scaler
 
 Array = NDArray[np.float64]
@@ -106,16 +107,11 @@ class TableTerms:
     def encode_row(self, row: Any, argument: str) -> Array:
         """Return the coordinates (d,) of one person; levels that the card does not name are the pooled one."""
         pooled = [each for each in self.columns if each.pooled]
-        if not pooled or not (is_frame(row) or is_series(row) or isinstance(row, Mapping)):
-            return self.encoding.encode_row(row, argument)
         given = row.iloc[0] if is_frame(row) and len(row) == 1 else row
-        if is_frame(given):
-            return self.encoding.encode_row(row, argument)
-        values = {name: value for name, value in given.items()}
-        for each in pooled:
-            if each.column.name in values:
-                values[each.column.name] = each.known(values[each.column.name])
-        return self.encoding.encode_row(values, argument)
+        if pooled and (is_series(given) or isinstance(given, Mapping)):
+            row = dict(given.items())
+            row |= {each.column.name: each.known(row[each.column.name]) for each in pooled if each.column.name in row}
+        return self.encoding.encode_row(row, argument)
 
     def places_in(self, encoding: Encoding) -> NDArray[np.intp] | None:
         """Return where on the card the coordinates (d,) of a table are; None where it is not a table of the card's."""
@@ -189,16 +185,12 @@ class TableTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class Room(ByPerson):
     """The room that people have: down and up (n, columns), in coordinates, and levels that they may take (n, d)."""
 
     fall: Array
     rise: Array
     takes: Mask
-
-    def some(self, who: NDArray[np.intp]) -> Room:
-        """Return that of some of them."""
-        return Room(self.fall[who], self.rise[who], self.takes[who])
 
     def keep(self, terms: TableTerms, still: Mask) -> None:
         """Keep values (n, columns) as they are."""

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from oar.pictures.colours import BLUE, GREY, ORANGE
-from oar.report.figures.style import styled
+from oar_paper.figures.style import styled
 
 Array = NDArray[np.float64]
 DIFFERENCE_COLOURS = "RdBu_r"

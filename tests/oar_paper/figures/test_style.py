@@ -12,9 +12,9 @@ from matplotlib.text import Text
 
 from oar.pictures import charts
 from oar.pictures.colours import CLASS_COLOURS, CLASS_MARKERS
-from oar.report.figures.curves import draw_flip, draw_line, draw_spread, spread
-from oar.report.figures.image_strip import draw_strip
-from oar.report.figures.style import FORMATS, LINES, mark_quick, save_figure, styled
+from oar_paper.figures.curves import draw_flip, draw_line, draw_spread, spread
+from oar_paper.figures.image_strip import draw_strip
+from oar_paper.figures.style import FORMATS, LINES, mark_quick, save_figure, styled
 
 
 def small_figure():

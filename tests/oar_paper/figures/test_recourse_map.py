@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oar
-from oar.report.figures.recourse_map import recourse_map
+from oar_paper.figures.recourse_map import recourse_map
 
 FEATURES = np.array([[0.0, 0.0], [1.0, 0.0], [4.0, 1.0], [5.0, 1.0], [2.0, 6.0]])
 LABELS = ["a", "a", "b", "b", "c"]

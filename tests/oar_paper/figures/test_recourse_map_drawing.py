@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oar.report.figures.recourse_map_drawing import beside, emptiest_place, radius_end
+from oar_paper.figures.recourse_map_drawing import beside, emptiest_place, radius_end
 
 LOW, HIGH = np.array([0.0, 0.0]), np.array([10.0, 8.0])
 

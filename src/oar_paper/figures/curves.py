@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from oar.report.figures.style import LINES
+from oar_paper.figures.style import LINES
 
 Array = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from matplotlib.patches import Circle, FancyArrowPatch, Patch, Polygon
 from numpy.typing import NDArray
 
 from oar.pictures.colours import BLACK, CLASS_COLOURS, CLASS_MARKERS, GREEN, GREY, VERMILLION
-from oar.report.figures.recourse_map import AuditOutcome, RecourseMap
-from oar.report.figures.style import styled
-from oar.report.figures.voronoi_cells import cell_boundaries, cell_polygons
+from oar_paper.figures.recourse_map import AuditOutcome, RecourseMap
+from oar_paper.figures.style import styled
+from oar_paper.figures.voronoi_cells import cell_boundaries, cell_polygons
 
 Array = NDArray[np.float64]
 GHOST = 0.35
@@ -281,9 +281,9 @@ def along(start: Array, end: Array, count: int) -> Array:
     return start + np.linspace(0.0, 1.0, count)[:, None] * (end - start)
 
 
-def circle(centre: Array, radius: float, count: int = 24) -> Array:
-    """Return places (count, 2) on a circle."""
-    return np.array([centre + radius * direction(angle) for angle in np.arange(count) * 2 * np.pi / count])
+def circle(centre: Array, radius: float) -> Array:
+    """Return places (24, 2) on a circle."""
+    return np.array([centre + radius * direction(angle) for angle in _ANGLES])
 
 
 def beside(place: Array, half_width: float, busy: Array, low: Array, high: Array) -> Array:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oar.report.figures.voronoi_cells import cell_boundaries, cell_polygons, distance_to_cell, nearest_in_cell
+from oar_paper.figures.voronoi_cells import cell_boundaries, cell_polygons, distance_to_cell, nearest_in_cell
 
 LOW, HIGH = np.array([-3.0, -2.0]), np.array([3.0, 4.0])
 

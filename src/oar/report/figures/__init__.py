@@ -1,1 +1,0 @@
-"""Figures, and the data that they show."""
