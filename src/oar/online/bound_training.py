@@ -29,11 +29,10 @@ from oar.errors import DataError
 from oar.models import Centroids
 from oar.models.linear.losses import Linear, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, units_of
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.online.rules.protocol import Update
 from oar.people import Population
 
-Array = NDArray[np.float64]
 LIGHT = 1e-6  # slopes of a penalty below which it may be next to nothing
 BESIDE = 1e-6  # the gradient norm of a fit, beside its risk
 LEAST = 1e-17  # which digits do not tell from 0

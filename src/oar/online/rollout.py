@@ -23,6 +23,7 @@ from oar.checks import with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
 from oar.goals.wishes import Aggregate, mean
+from oar.models.training import Array
 from oar.online.bound_training import bind, class_labels, flat_form, own_form
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
@@ -30,7 +31,6 @@ from oar.online.rules.refits import refitted
 from oar.online.stream import HISTORY
 from oar.problem import Problem
 
-Array = NDArray[np.float64]
 KEPT = 1 << 23  # floats of people's data that are kept bound to the model, 64 MB
 
 

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
 from oar.models.centroid.nearest_centroid import Centroids, rival_ties
-from oar.models.training import Fit, Training
+from oar.models.training import Array, Fit, Training
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.side_effects import Effects, measured_effects
 from oar.tolerances import CONVERGED, SOLVED, TIGHT
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals.keep import SideEffects
+from oar.models.training import Array
 from oar.problem import Problem
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Predict = Callable[[Array], NDArray[Any]]
 """From features (m, d) to class codes (m,), or values (m, o)."""

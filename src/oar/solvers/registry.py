@@ -20,12 +20,12 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import choose, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -39,7 +39,6 @@ from oar.solvers.settings import (
 )
 from oar.solvers.user_moves import proposal_of
 
-Array = NDArray[np.float64]
 VERBS = ("individual", "collective", "joint")
 
 

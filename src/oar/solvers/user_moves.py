@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import real_numbers
 from oar.errors import DataError
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.plans.refits import Refits
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-
-Array = NDArray[np.float64]
 
 
 def proposal_of(name: str, problem: Problem, found: Any) -> Proposal:

@@ -36,13 +36,12 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Allowance, Norm
 from oar.models.linear.losses import KINDS, Linear
+from oar.models.training import Array
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
 from oar.streaming.scratch import ReadOnlyScratch, Scratch
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

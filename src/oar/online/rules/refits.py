@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, is_number, is_whole, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.models.wrap.scaled import ScaledTraining
 from oar.online.rules.protocol import PulledBack, Update
 from oar.online.stream import HISTORY, Stream
 from oar.tolerances import CONVERGED, TIGHT
 
-Array = NDArray[np.float64]
 SOLVED = 1e-10  # the residual of H v = λ, as a share of ‖λ‖
 
 

@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models.batch_norm.model import Sides, sides_of
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
 from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.settings import Exact
 
-Array = NDArray[np.float64]
 MET = 1e-10  # the share of a loss that may be rounding
 CLOSED = 1e-6  # the share of a loss that its certificate may leave
 CORNER = "The best plan against one rival was better than where the loop ended, and nothing is proved of it."

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models import Differentiable, Ensemble, Scaled
-from oar.models.training import displaced
+from oar.models.training import Array, displaced
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
@@ -24,7 +23,6 @@ from oar.signals.base import refit
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.tolerances import SOLVED
 
-Array = NDArray[np.float64]
 PRECISION = 1e-7
 ROUNDS = 8
 RISEN = 1e-3  # of a score: what is worth another round

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_seed, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import Calls
+from oar.models.training import Array
 from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -37,7 +37,6 @@ from oar.solvers.black_box.answers import Answers, ProxySignal
 from oar.solvers.black_box.surrogate import Outlook, Surrogate
 from oar.solvers.settings import Usual
 
-Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
 FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen

@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.retraining.black_box import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
@@ -38,7 +38,6 @@ from oar.solvers.discrete.ground import (
     shortlist,
 )
 
-Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
 SHORTEST, LONGEST = 2, 64  # how many changes a step tries
 LEVERS = "labels and strikes"

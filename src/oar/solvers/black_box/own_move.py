@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box import Box
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance
 from oar.solvers.black_box.direct_search import asked_of_cma, unproved
 from oar.solvers.discrete.integer_moves import Lattice
 
-Array = NDArray[np.float64]
 TRAININGS = 5  # where training is random
 DRAWN = 512  # random moves that are looked at first
 TOWARDS = 256  # people towards whom moves are looked at

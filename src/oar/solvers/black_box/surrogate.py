@@ -25,6 +25,7 @@ from oar.actions.choice import part_of
 from oar.checks import check_flag, check_seed, is_number, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models import Differentiable, Ensemble, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.models.training import Array
 from oar.people import Population
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -40,7 +41,6 @@ from oar.solvers.registry import Task, propose
 from oar.solvers.settings import ProjectedGradient
 from oar.typing import ModelLike, PeopleLike
 
-Array = NDArray[np.float64]
 FITTED = 1e-6  # the gradient norm to which a family is tried
 LOOKED_AT = 500  # public people whose predictions are looked at
 STEPS, FEWER_STEPS = 12, 8  # of a quick plan, with one minimum of training, and where every refit starts from scratch

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
+from oar.models.training import Array
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
@@ -28,7 +28,6 @@ from oar.solvers.query.shortest_move import multipliers_against, shortest_move_i
 from oar.solvers.registry import Solver, Task
 from oar.solvers.settings import Exact
 
-Array = NDArray[np.float64]
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
 

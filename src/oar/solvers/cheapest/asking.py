@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.sets.cost_region import distance_scales
 from oar.errors import NumericsError
 from oar.models import Differentiable
+from oar.models.training import Array
 from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
@@ -32,7 +32,6 @@ from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
 from oar.tolerances import TIGHT
 
-Array = NDArray[np.float64]
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
 LINEAR_TIE, CENTROID_TIE = 1.001e-9, 1.001e-13  # what an audit calls a tie, of outputs and of distances
 SHARE = 1e-9  # of what a lead lacks, by which it must be more, because HiGHS is not exact

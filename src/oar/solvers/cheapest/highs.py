@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
+
 PROVED = 1e-6  # share of the cost to which bound and cost agree
 GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
 SIZE = 1e3  # so costs are put into units in which the optimum is about this

@@ -32,12 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
+from oar.models.training import Array
 from oar.solvers.cheapest.highs import NOWHERE, PROVED, MixedIntegerProgramme
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
 
-Array = NDArray[np.float64]
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0

@@ -11,13 +11,12 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
+from oar.models.training import Array
 from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
 from oar.solvers.cheapest.scaling import column_units
 
-Array = NDArray[np.float64]
 WIDER = (
     1e-7  # share by which rows are loosened of entries with a sign and hardly a bound, so that rounding undoes nothing
 )

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from oar.models import Differentiable, Scaled
 from oar.models.differentiable import need_jax_functions
+from oar.models.training import Array
 from oar.people import Population
 from oar.problem import Problem
 from oar.solvers.cheapest.highs import NOWHERE
 from oar.solvers.cheapest.milp import CheapestChange, Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
 
-Array = NDArray[np.float64]
 STARTS = 2  # people whose place is a start,
 MORE_STARTS = 8  # where changes must end among people, which programmes know nothing of
 STEPS = 15

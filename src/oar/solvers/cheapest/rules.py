@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
 from oar.actions.limits.rules import EncodedRule, Range, edges, holds
+from oar.models.training import Array
 from oar.solvers.cheapest.milp import CheapestChange
 from oar.solvers.cheapest.space import NEARLY, Space
 
-Array = NDArray[np.float64]
 MOST_SPACES = 300
 SAME = 1e-9  # share of a cost
 

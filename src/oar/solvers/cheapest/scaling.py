@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
+
 ROUNDS = 6
 NONE = slice(0)
 

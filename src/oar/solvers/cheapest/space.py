@@ -23,9 +23,9 @@ from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbo
 from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import FREE, measure
 from oar.actions.sets.norms import Norm
+from oar.models.training import Array
 from oar.people.tables.encoding import Encoding
 
-Array = NDArray[np.float64]
 COSTS = ("l1", "l2", "l0")
 NEARLY = 1e-9  # share of a step by which a bound may miss a whole number of them
 LINK_SLACK = 1.001e-9  # of what a link adds up: what an audit lets pass, and a little more

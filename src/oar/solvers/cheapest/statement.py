@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
 from oar.actions.limits.rules import EncodedRule, Range, holds
+from oar.models.training import Array
 from oar.plans.individual.certificate import RuleAlternative, Statement
 from oar.solvers.cheapest.space import LINK_SLACK, Space, link_row
 
-Array = NDArray[np.float64]
 EPS = 2.0**-52
 RULE_LINK_SLACK = 10 * LINK_SLACK  # what an audit lets pass of what a rule's link adds up
 RULE_SLACK = 3e-9  # and of a value that a rule compares, outwards

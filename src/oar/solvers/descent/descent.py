@@ -27,17 +27,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.fit.quasi_newton import spectral_length
-from oar.models.training import Training
+from oar.models.training import Array, Training
 from oar.progress import OnStep, check_interrupted, silent
 from oar.signals.base import Memory, Outcome, Signal, Step, refit
 from oar.solvers.feasible.sets import FeasibleMoves, FeasibleSet
 from oar.tolerances import SUFFICIENT
 
-Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
 FINEST = 1e-11  # the tightest refit that is asked for
 LOOSEST = 1e-6  # and the loosest

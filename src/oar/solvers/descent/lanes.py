@@ -15,12 +15,12 @@ from itertools import islice, repeat
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models import SoftmaxRegression
 from oar.models.linear.lanes import RefitsSideBySide
 from oar.models.linear.training import LinearTraining
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import FEW, ProjectedGradient, propose_collective
@@ -28,7 +28,6 @@ from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, RandomSt
 from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.query.move_search import BatchedObjective, Minimum, Rows, minimise
 
-Array = NDArray[np.float64]
 LANES = 12
 STEPS = 120
 TOLERANCE = 1e-8  # a tenth of the descent's: where a search has ended, the descent's gap is closed at once

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, LossPoint
 
-Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 ENOUGH, SAME = 14, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more

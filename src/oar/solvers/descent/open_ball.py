@@ -16,14 +16,13 @@ import time
 from contextlib import suppress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.signals.base import Memory
 from oar.solvers.descent.descent import SingleRefit
 from oar.solvers.feasible.sets import FeasibleSet
 
-Array = NDArray[np.float64]
 PRECISION = 1e-9
 CORRECTIONS = 10
 INWARDS = 0.97

@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import FREE, Limits
 from oar.actions.own_action import ActionRegion
@@ -31,7 +30,7 @@ from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
-from oar.models.training import CostUnits, Fit, Training
+from oar.models.training import Array, CostUnits, Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -47,7 +46,6 @@ from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task, called, curr
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient, given_settings, no_idle_draws, starts_at_random
 from oar.tolerances import CONVERGED, TIGHT
 
-Array = NDArray[np.float64]
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 MOST_JUDGED = 3
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.signals.base import Outcome
 from oar.solvers.descent.corners import MostLiked
@@ -28,7 +28,6 @@ from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, poin
 from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Lattice
 from oar.solvers.feasible.sets import FeasibleRegions
 
-Array = NDArray[np.float64]
 REST_STEPS = 10
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
 FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses

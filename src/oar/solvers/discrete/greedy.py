@@ -25,11 +25,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.progress import OnStep, silent
 from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
 from oar.tolerances import FALLS
 
-Array = NDArray[np.float64]
 MOST_UNDONE = 8  # changes that an exchange tries to do without, the least useful first
 FEW = 6  # changes up to which pairs of them are exchanged
 FEWER = 4  # an exchange tries a shortlist so many times shorter

@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 from oar.actions.choice import Levers
 from oar.errors import OptionError
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.models.training import displaced
+from oar.models.training import Array, displaced
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, TrainedRefit
 
-Array = NDArray[np.float64]
 Changes = dict[int, int]
 """From person to the code of the class whose label it gets, or to LEAVE."""
 LEAVE = -1

@@ -18,12 +18,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
+from oar.models.training import Array
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -43,7 +43,6 @@ from oar.solvers.discrete.ground import (
 from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper, current_effort
 
-Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
 WORTH_IT = 1e-3  # of the loss: what a turn must gain to be followed by another
 LITTLE = 0.1  # of the other's gain: from moves or levers that gain less alone no turns are taken

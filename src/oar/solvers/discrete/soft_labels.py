@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.relabel import RelabelLimits
+from oar.models.training import Array
 from oar.progress import OnStep, silent
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, TrainedRefit
 from oar.tolerances import FALLS
 
-Array = NDArray[np.float64]
 CLOSED = 1e-5  # of the loss: a gap below it is closed
 SHORTER = 8  # times that a quarter of the way is tried
 ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of the way

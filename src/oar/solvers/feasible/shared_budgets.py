@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
+from oar.models.training import Array
 from oar.solvers.feasible.sets import FeasibleSet
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_STEPS = 500
 SETTLED = 1e-15  # of a budget: what may be left over

@@ -25,7 +25,6 @@ from oar.solvers.centroids.exact import Reach, reach_of
 from oar.solvers.descent.one_response import OneResponse
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Propose = Callable[[Problem], Proposal]
 ROUNDS = 4  # plans for choices that follow from the last one,

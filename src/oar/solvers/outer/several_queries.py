@@ -13,16 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.wishes import failing, mean, worst
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import retraining_of
 from oar.solvers.registry import ForDescent, Task
 
-Array = NDArray[np.float64]
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
 STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
 

@@ -14,16 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
 from oar.retraining.side_effects import Effects
 from oar.solvers.registry import ForDescent, Task
 
-Array = NDArray[np.float64]
 Propose = Callable[[Problem, Anchors | None], Proposal]
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)  # λ, in units of the goal's own loss
 SMALLER = (0.75, 0.5, 0.25, 0.1, 0.03)  # of everyone's budget

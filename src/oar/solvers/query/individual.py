@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import CostUnits, Fit
+from oar.models.training import Array, CostUnits, Fit
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
 from oar.plans.proof import Hints
@@ -36,7 +36,6 @@ from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_re
 from oar.streaming import SignalPath, StreamedTraining
 from oar.tolerances import TIGHT
 
-Array = NDArray[np.float64]
 MOST_ROUNDS = 100
 GAINED = 1e-9  # of the loss
 ONE = np.ones(1)

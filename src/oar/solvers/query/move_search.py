@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.fit.quasi_newton import spectral_length
-from oar.models.training import Fit, Training
+from oar.models.training import Array, Fit, Training
 from oar.problem import Problem
 from oar.progress import check_interrupted
 from oar.solvers.settings import ProjectedGradient
 from oar.tolerances import SUFFICIENT
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 MEMORY = 8

@@ -11,15 +11,13 @@ between the two budgets a move that reaches the goal exists although the loss-op
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import OptionError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.tolerances import TIGHT
-
-Array = NDArray[np.float64]
 
 
 def shortest_move(problem: Problem) -> Array | None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import euclidean
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
+from oar.models.training import Array
 from oar.online import OnlineProblem, Path, Rollout, centroid_weights
 from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
@@ -31,7 +32,6 @@ from oar.solvers.centroids.exact import Reach, what_suffices
 from oar.solvers.feasible.shared_budgets import allotted
 from oar.solvers.rounds.descent import leverage, why
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError
 from oar.goals.wishes import Aggregate
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.online import Back, OnlineProblem, Path, Rollout
 from oar.online.rules.refits import moved_by
 from oar.plans.rounds.plan import OnlinePlan
@@ -30,7 +30,6 @@ from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.move_search import best_own_move
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
-Array = NDArray[np.float64]
 SLOWLY = 1.0  # budgets: the longest first step of a start that grows
 MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 SPARED = 1e-6  # share of all effort below which a round is not acted in

@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oar.errors import OptionError
 from oar.goals.wishes import Aggregate
 from oar.online import OnlineProblem
@@ -20,7 +17,6 @@ from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds.descent import RoundSearchResult, leverage, one_shot, search, why
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, given_settings
 
-Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",

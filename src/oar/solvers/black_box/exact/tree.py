@@ -13,15 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.estimators.tree_boxes import ScaledTree
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import BlackBoxTraining, plain_black_box
 from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, own_way, proposal
 
-Array = NDArray[np.float64]
 SEEDS = 6  # trainings that must end in the same tree: one tie of two splits is overlooked once in 32 times
 NO_LEAF = "no leaf of the tree gives"
 
