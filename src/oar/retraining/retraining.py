@@ -153,12 +153,7 @@ class TrainedRefit(Refit):
     def judged(self, points: Array) -> tuple[Array, Mask]:
         """Return losses and who reaches its goal."""
         flat, training, first = self.fit.parameters, _unaimed(self.training), self.retraining.first_means
-        each = [
-            judged_by_training(training, flat, wish, point, first)
-            for wish, point in zip(self.retraining.problem.wishes, points, strict=True)
-        ]
-        losses, reached = (np.array(part) for part in zip(*each, strict=True))
-        return losses, reached
+        return judged_by_training(training, flat, self.retraining.problem, points, first)
 
     @cached_property
     def parameters(self) -> Any:
@@ -210,7 +205,11 @@ class OwnTraining(Retraining):
             return None
         new, warm = contribution.beyond(self.before), self.problem.model.convex
         known = near if warm else None
-        training = self._contributing(new, self.training if known is None else known.training)
+        training = self.training
+        if not new.only_moves:  # made from another one, whose Hessian may still do
+            _, targets, weights = new.over(self.before)
+            near_to = training if known is None else known.training
+            training = near_to.contributing(self._rows(targets), weights / weights.sum())
         begin, before = self._begin if known is None else known.fit.parameters, training.passes
         self.refits += 1
         try:
@@ -233,13 +232,6 @@ class OwnTraining(Retraining):
             return found if found is not None and np.isfinite(found.loss) else None
         except (NumericsError, DataError):
             return None
-
-    def _contributing(self, contribution: Contribution, training: Training) -> Training:
-        """Return the training with what is handed in, made from another one, whose Hessian may still do."""
-        if contribution.only_moves:
-            return self.training
-        _, targets, weights = contribution.over(self.before)
-        return training.contributing(self._rows(targets), weights / weights.sum())
 
     def _rows(self, targets: Array) -> Array:
         model: Any = self.problem.model
@@ -291,12 +283,21 @@ def predictions(model: Any, parameters: Any, rows: Array) -> NDArray[Any]:
 
 
 def judged_by_training(
-    training: Training, flat: Array, wish: Wish, point: Array, first: Centroids | None
-) -> RefitResult:
-    """Return what θ (p,) says about a query; of class means, with ties as wide as with the `first` ones."""
-    if first is not None:
-        return judged_by_means(first, flat.reshape(first.positions.shape), wish, point)
-    return RefitResult(wish.judged(training, flat, point)[0], wish.reached(training.outputs(flat, point)))
+    training: Training, flat: Array, problem: Problem, points: Array, first: Centroids | None
+) -> tuple[Array, Mask]:
+    """Return what θ (p,) says about queries at points (q, d): losses, and who reaches its goal.
+
+    Of class means it is with ties as wide as with the `first` ones.
+    """
+
+    def one(wish: Wish, point: Array) -> RefitResult:
+        if first is not None:
+            return judged_by_means(first, flat.reshape(first.positions.shape), wish, point)
+        return RefitResult(wish.judged(training, flat, point)[0], wish.reached(training.outputs(flat, point)))
+
+    each = [one(wish, point) for wish, point in zip(problem.wishes, points, strict=True)]
+    losses, reached = zip(*each, strict=True)
+    return np.array(losses), np.array(reached)
 
 
 def judged_by_means(first: Centroids, means: Array, wish: Any, query: Array) -> RefitResult:

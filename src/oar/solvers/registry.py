@@ -181,21 +181,6 @@ def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
-def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
-    """Read a solver's name or settings, of which the registry knows that they are among the allowed ones' or "auto".
-
-    "auto" and the default's own name are the default, with the present effort.
-    """
-    known = {called(kind): kind for kind in allowed}
-    if isinstance(solver, str):
-        name = choose("solver", solver, ["auto", *known])
-        solver = default if name == "auto" or known[name] is type(default) else known[name]()
-    if not isinstance(solver, allowed):
-        kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
-        raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")
-    return current_effort().settled(solver)
-
-
 def called(kind: type) -> str:
     """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
     return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
@@ -406,7 +391,7 @@ def check_solver_parts(made: Any) -> None:
 def check_known(solver: Any) -> None:
     """Raise unless "auto", a name or settings are those of some solver."""
     if not any(one.takes(solver) for one in registered() if not one.wraps):
-        raise _unknown(solver, [one for one in registered() if not one.wraps])
+        raise unknown(solver, [one for one in registered() if not one.wraps])
 
 
 def propose_collective(
@@ -490,19 +475,20 @@ def _refused(task: Task) -> OptionError:
         return _nothing_applies(task)
     meant = [one for one in alone if one.takes(task.solver)]
     if not meant or not named(task.solver):
-        return _unknown(task.solver, applies)
+        return unknown(task.solver, applies)
     listing = ", ".join(repr(name) for name in dict.fromkeys(["auto", *(one.name for one in applies)]))
     why = next(filter(None, (one.refusal(task) for one in reversed(meant))), "refuses")
     return OptionError(f"solver: {task.solver!r} does not apply here, because it {why}; use one of {listing}.")
 
 
-def _unknown(solver: Any, applies: Sequence[Solver]) -> OptionError:
+def unknown(solver: Any, applies: Sequence[Solver]) -> OptionError:
+    """Return the error that a name or settings are none of these solvers'."""
     known = list(dict.fromkeys(one.name for one in applies))
     if isinstance(solver, str):
         try:
             choose("solver", solver, ["auto", *known])
-        except OptionError as unknown:
-            return unknown
+        except OptionError as error:
+            return error
     kinds = dict.fromkeys(one.settings for one in applies if one.settings)
     listed = ", ".join(f"oar.solvers.{kind.__name__}" for kind in kinds)
     return OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {listed}; got {solver!r}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import secrets
+import weakref
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -75,7 +76,7 @@ class StreamedTraining(LinearTraining):
             np.zeros(people.dimensions),
             np.ones(people.dimensions),
         )
-        scratch.cleared_with(self, self.run)
+        weakref.finalize(self, scratch.clear, self.run)
         self.model, self._passing, self.passes = model, model, 0
         self.size, self.dimensions = people.size, people.dimensions
         self.shape = (outputs, self.dimensions + 1)

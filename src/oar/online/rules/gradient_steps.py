@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import with_near_names
+from oar.checks import check_whole, with_near_names
 from oar.errors import NumericsError
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import Array, check_begun, check_count, check_positive, last_or_start, moved_by
+from oar.online.rules.refits import Array, check_begun, check_positive, last_or_start, moved_by
 from oar.online.stream import Stream
 
 RUNAWAY = 1e30  # no model's parameters are this large
@@ -41,7 +41,7 @@ class GradientSteps:
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_positive("rate", self.rate)
-        check_count("steps", self.steps)
+        check_whole("steps", self.steps)
 
     def check(self, stream: Stream, model: Any, started: bool) -> None:
         """Raise where there is nowhere to begin."""

@@ -120,7 +120,8 @@ class Hypernetwork(Signal):
 
     def _sample(self, training: Training, groups: Groups, outcome: Outcome, summary: Array) -> Samples:
         """Refit at pairs of places around the summary; a pair that jumps to other minima is tried again closer by."""
-        random, radius = np.random.default_rng(self.seed), self.radius or _natural_radius(outcome)
+        random, slope = np.random.default_rng(self.seed), float(np.linalg.norm(outcome.query_slope))
+        radius = self.radius or (SHARE * outcome.loss / slope if slope > 0 and outcome.loss > 0 else SHARE)
         moves = np.zeros((training.size, training.dimensions)) if outcome.moves is None else outcome.moves
         here = outcome.fit.parameters
 
@@ -144,11 +145,6 @@ class Hypernetwork(Signal):
                 "they jump from minimum to minimum in all directions: give a smaller radius, or a stronger penalty."
             )
         return Samples(summary, radius, np.array(places), np.array(refits))
-
-
-def _natural_radius(outcome: Outcome) -> float:
-    slope = float(np.linalg.norm(outcome.query_slope))
-    return SHARE * outcome.loss / slope if slope > 0 and outcome.loss > 0 else SHARE
 
 
 def _directions(random: np.random.Generator, count: int, size: int) -> Array:

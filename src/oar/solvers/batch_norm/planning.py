@@ -77,14 +77,14 @@ class UnitExtremes:
 
 def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Proposal]) -> Proposal:
     """Return the optimum where it is known, and otherwise what `loop(solver)` finds, with what is proved about it."""
-    model = _network(problem)
+    model: Any = problem.model
     wanted = solver == "exact" or isinstance(solver, Exact)
     if wanted and signal != "auto":
         raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
     # Members who ask are not felt by others either, but move themselves.
     frozen = model.momentum == 0 and problem.asked.members is None and problem.query.several == "mean"
     if frozen and (wanted or (solver == "auto" and signal == "auto")):
-        return _frozen(problem)
+        return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
     pushed = _pushed(problem)
     rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
     ways = [] if pushed is None else [code for code in rivals if pushed.proved(_signs(problem, pushed.sides)[code])]
@@ -112,17 +112,16 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
                 ended=CORNER,
                 note=found.note,
             )
-    exact = found.claimed_loss <= _least_loss(problem, pushed) * (1 + 2 * MET)
+    leads = np.delete(_most_leads(problem, pushed), problem.goal)
+    least = (1 - MET) * float(np.logaddexp.reduce([0.0, *-leads]))  # no moves are below it, less what may be rounding
+    exact = found.claimed_loss <= least * (1 + 2 * MET)
     return dataclasses.replace(found, exact=exact, finished=found.finished or exact)
-
-
-def _network(problem: Problem) -> Any:
-    return problem.model
 
 
 def _pushed(problem: Problem) -> UnitExtremes | None:
     """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
-    people, model = problem.people, _network(problem)
+    people: Any = problem.people
+    model: Any = problem.model
     sides = sides_of(model) if problem.plain and problem.within_balls else None
     if sides is None or model.momentum == 0:
         return None
@@ -182,17 +181,6 @@ def _most_leads(problem: Problem, pushed: UnitExtremes) -> Array:
     leads += sides.head_biases[problem.goal] - sides.head_biases
     leads[problem.goal] = np.inf
     return leads
-
-
-def _least_loss(problem: Problem, pushed: UnitExtremes) -> float:
-    """Return a loss that no moves within the limits are below, less what may be rounding."""
-    least = float(np.logaddexp.reduce([0.0, *-np.delete(_most_leads(problem, pushed), problem.goal)]))
-    return (1 - MET) * least
-
-
-def _frozen(problem: Problem) -> Proposal:
-    """Return the proposal that nobody moves, since no move is felt."""
-    return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
 
 
 def _exact(problem: Problem, moves: Array, suffices: str = "") -> Proposal:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -172,7 +172,7 @@ def search(
 class _Points:
     """A policy's moves beside labels and weights that stay, and after them the query's own move if it has one."""
 
-    def __init__(self, problem: Problem, policy: Policy, start: Candidate, query: bool) -> None:
+    def __init__(self, problem: Problem, policy: ClassShifts | SignalAnswers, start: Candidate, query: bool) -> None:
         self._policy, self._like, self._norm = policy, start, problem.allowance.norm
         self._budget = problem.query_budget if query else 0.0
         width = problem.people.dimensions if query else 0
@@ -275,19 +275,8 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
         yield [np.asarray(point)[:size] for point in points], tell
 
 
-class Policy(Protocol):
-    """The policy: the parameters of the search."""
-
-    start: Array
-    """Where the search begins."""
-
-    def moves(self, point: Array) -> Array:
-        """Return everyone's move (n, d)."""
-        ...
-
-
 class ClassShifts:
-    """A shift for each class, added to the moves that the search starts from."""
+    """A policy: a shift for each class, added to the moves that the search starts from."""
 
     def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, problem = answers, answers.problem
@@ -319,7 +308,7 @@ class ClassShifts:
 
 
 class SignalAnswers:
-    """Weights of signals, or the entries of one; members answer their sum, once from where the plan left them."""
+    """A policy: weights of signals, or one's entries; members answer their sum, once from where the plan left them."""
 
     def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, self._at = answers, outlook.moves
@@ -344,7 +333,7 @@ class SignalAnswers:
         return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
 
 
-def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, Policy]]:
+def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, ClassShifts | SignalAnswers]]:
     """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
     if kind in ("auto", "signal") and outlook.moved:
         answered = SignalAnswers(answers, outlook)

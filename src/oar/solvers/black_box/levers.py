@@ -118,7 +118,9 @@ def search_levers(
     problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook, on_step: OnStep
 ) -> DirectSearchResult:
     """Choose labels and leavers, and moves where members may move."""
-    _refuse(problem)
+    if problem.levers.relabel.soft is not None:
+        raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
+    no_members_ask(problem)
     stay = trials.stay
     start = outlook.candidate if outlook.planned else stay
     try:
@@ -148,12 +150,6 @@ def search_levers(
         best, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
         loss, found = (loss, found) if np.isnan(mean) else (mean, best)
     return DirectSearchResult(found, loss, len(ground.best[0]), random, ended, LEVERS)
-
-
-def _refuse(problem: Problem) -> None:
-    if problem.levers.relabel.soft is not None:
-        raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
-    no_members_ask(problem)
 
 
 def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep) -> None:

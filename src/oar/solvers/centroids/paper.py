@@ -14,7 +14,7 @@ from oar.actions.sets.norms import Norm
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
-from oar.solvers.registry import REFITTED, Task
+from oar.solvers.registry import Task
 from oar.solvers.settings import Paper
 
 
@@ -39,12 +39,6 @@ class PaperAmongCentroids(OfCentroids):
     """The paper's heuristic: one gradient, normalised to the budget."""
 
     name, settings, verbs, auto = "paper", Paper, ("individual", "collective", "joint"), False
-
-    def refusal(self, task: Task) -> str | None:
-        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
-        if task.verb == "individual" and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
-            return None
-        return super().refusal(task)
 
     def propose(self, task: Task, settings: Paper) -> Proposal:
         """Follow one gradient."""

@@ -25,11 +25,13 @@ from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
-from oar.solvers.cheapest.milp import CheapestChange, settled, solve
+from oar.solvers.cheapest.highs import CheapestChange
+from oar.solvers.cheapest.milp import settled, solve
 from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTask, SearchTask, search
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
+from oar.solvers.query.shortest_move import nearer_limits
 from oar.tolerances import TIGHT
 
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
@@ -133,7 +135,11 @@ class AdviceSolver:
         goal = self._leads(ask.problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):
-            return self._plausibly(space, goal, found)
+            note = (
+                f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, "
+                "and a cheaper one where people are may exist."
+            )
+            return self._by_search(space, lambda part: LinearTask(part, goal), note)
         return ProposedChange.of(space, found)
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
@@ -159,14 +165,6 @@ class AdviceSolver:
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
         return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
-
-    def _plausibly(self, space: Space, goal: Leads, found: CheapestChange) -> ProposedChange:
-        """Search for a change that ends where people are, because the cheapest one does not."""
-        note = (
-            f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
-            "cheaper one where people are may exist."
-        )
-        return self._by_search(space, lambda part: LinearTask(part, goal), note)
 
     def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
         if not space.size:
@@ -256,14 +254,13 @@ def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
     goal, point = problem.goal, problem.query_features
     offsets = centroids.positions - point
     rivals = np.delete(np.arange(len(offsets)), goal)
-    normals = offsets[goal] - offsets[rivals]
-    leads = -0.5 * np.einsum("cd,cd->c", normals, offsets[goal] + offsets[rivals])
+    normals, leads = nearer_limits(offsets, goal)
     distances = np.linalg.norm(offsets, axis=1)
     far = distances[goal] + distances[rivals]
     scales = np.where(far > 0, far**2, 1.0)
     # Distances tie within 1e-13 of the data's size; halved squares differ by half the sum of the distances times that.
     size = np.maximum(np.maximum(centroids.sizes[rivals], centroids.sizes[goal]), np.abs(point).max())
-    return Leads(normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
+    return Leads(-normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
 
 
 def _in_words(limits: Limits) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,17 @@ NOWHERE: Array = np.zeros(0)  # in place of a place where there is none
 
 
 @dataclass(frozen=True, eq=False)
-class MixedIntegerSolution:
-    """A place z, its cost (infinite where there is none), a bound, and whether HiGHS came to its end."""
+class CheapestChange:
+    """The best place or change, its cost (infinite where there is none), HiGHS's bound of it, and whether it ended."""
 
-    place: Array
-    cost: float
-    bound: float
-    finished: bool
+    change: Array = field(default_factory=lambda: NOWHERE)
+    cost: float = np.inf
+    bound: float = np.inf
+    finished: bool = True
 
     @property
     def found(self) -> bool:
-        """Whether there is a place."""
+        """Whether there is one."""
         return self.cost < np.inf
 
 
@@ -46,7 +46,7 @@ class MixedIntegerProgramme:
     bottom: Array
     top: Array
 
-    def answered(self) -> MixedIntegerSolution:
+    def answered(self) -> CheapestChange:
         """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
         unit = 1 / (float(np.abs(self.costs).max()) or 1.0)
         first = self._once(unit)
@@ -57,7 +57,7 @@ class MixedIntegerProgramme:
         again = self._once(SIZE / first.cost)
         return again if again.found else first
 
-    def _once(self, unit: float, presolve: bool = True) -> MixedIntegerSolution:
+    def _once(self, unit: float, presolve: bool = True) -> CheapestChange:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         # Next to nothing is nothing to HiGHS, and has made it crash.
@@ -71,13 +71,13 @@ class MixedIntegerProgramme:
         )
         # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
         if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):
-            return MixedIntegerSolution(NOWHERE, np.inf, np.inf, True)
+            return CheapestChange()
         if answer.x is None:
-            return MixedIntegerSolution(NOWHERE, np.inf, 0.0, False)
+            return CheapestChange(bound=0.0, finished=False)
         cost = float(answer.fun) / unit
         bound = cost if answer.mip_dual_bound is None else min(float(answer.mip_dual_bound) / unit, cost)
         place = np.clip(answer.x, self.bottom, self.top)  # which HiGHS may miss by its tolerance
-        return MixedIntegerSolution(place, cost, max(bound, 0.0), answer.status == 0)
+        return CheapestChange(place, cost, max(bound, 0.0), answer.status == 0)
 
     def halves(self, place: Array) -> tuple[MixedIntegerProgramme, ...]:
         """Return the questions on both sides of the entry that is least whole; none where all are."""

@@ -26,17 +26,17 @@ cost, each with a programme for all the others, until T alone costs as much as t
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.models.training import Array
-from oar.solvers.cheapest.highs import NOWHERE, PROVED, MixedIntegerProgramme
+from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
+from oar.solvers.query.shortest_move import least_distance
 
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
@@ -46,21 +46,6 @@ SLACK = 1e-10  # by which a row may be missed: far less than a margin
 MOST_BRANCHES = 20
 MOST_ROUNDS = 60
 MOST_SETS = 400  # sets of columns without bounds that are tried
-
-
-@dataclass(frozen=True, eq=False)
-class CheapestChange:
-    """The best change v, its cost (infinite where there is none), HiGHS's bound of it, and whether it finished."""
-
-    change: Array = field(default_factory=lambda: NOWHERE)
-    cost: float = np.inf
-    bound: float = np.inf
-    finished: bool = True
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a change."""
-        return self.cost < np.inf
 
 
 def solve(space: Space, goal: Leads) -> CheapestChange:
@@ -133,17 +118,9 @@ class Programme:
         )
         units = np.where(units > 0, units, 1.0)
         self.normals, self.room = normals / units[:, None], room / units
-        self.up = np.flatnonzero(space.high > 0)
-        self.down = np.flatnonzero(space.low < 0)
-
-    @property
-    def parts(self) -> int:
-        """How many p and n there are."""
-        return self.up.size + self.down.size
-
-    def owner(self) -> NDArray[np.intp]:
-        """Return the entry of v that each part belongs to."""
-        return np.concatenate([self.up, self.down])
+        self.up, self.down = np.flatnonzero(space.high > 0), np.flatnonzero(space.low < 0)
+        self.owner = np.concatenate([self.up, self.down])  # the entry of v that each part belongs to
+        self.parts = self.owner.size
 
     def joined(self, parts: Array) -> Array:
         """Return v, tidied, from its parts."""
@@ -168,7 +145,7 @@ class Programme:
         if quick is not None:
             return quick
         zero = np.zeros((0, self.parts))
-        found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        found = self.run(prices[self.owner], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
         if not found.found or self.keeps(found.change):
             return found
         change = self.refined(found.change, ~self.space.whole)
@@ -250,7 +227,7 @@ class Programme:
             costs=costs,
             rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
             room=np.concatenate([STIFF * self.room, more_room]),
-            whole=np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]]),
+            whole=np.concatenate([self.space.whole[self.owner], more_whole[self.parts :]]),
             bottom=np.zeros(costs.size),
             top=np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)]),
         )
@@ -270,8 +247,8 @@ class Programme:
             if not answer.found or (best.found and answer.bound >= best.cost):
                 bound = min(bound, answer.bound)
                 continue
-            change = self.joined(answer.place)
-            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.place)
+            change = self.joined(answer.change)
+            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.change)
             waiting += halves
             if not halves:
                 bound = min(bound, answer.bound)
@@ -296,10 +273,7 @@ class Programme:
         if (room >= 0).all():
             return fixed
         size = float(np.abs(room).max())
-        stacked = np.vstack([-normals.T, -room / size])
-        corner = np.zeros(len(stacked))
-        corner[-1] = 1.0
-        residual = stacked @ nonnegative_least_squares(stacked, corner) - corner
+        _, residual = least_distance(normals, room / size)
         if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
             return None
         fixed[free] = -size * residual[:-1] / residual[-1] / prices
@@ -341,7 +315,7 @@ class _Squares:
         space = programme.space
         self.programme, self.first, self.squares = programme, first, space.prices**2
         self.bent = np.flatnonzero(~space.switches)
-        straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
+        straight = np.where(space.switches, self.squares, 0.0)[programme.owner]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
         self.rows: dict[tuple[int, float], Array] = {}
         self.room: dict[tuple[int, float], float] = {}
@@ -350,7 +324,7 @@ class _Squares:
 
     def support(self, change: Array) -> None:
         """Add the lines that touch the squares at these sizes."""
-        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner()
+        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner
         for place, entry in enumerate(self.bent.tolist()):
             whole = bool(space.whole[entry])
             for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
@@ -429,7 +403,7 @@ def _fewest(programme: Programme) -> CheapestChange:
 
 def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> CheapestChange:
     """Minimise flat costs with every entry bounded but those of `free` columns, which are paid for whatever they do."""
-    space, parts, owner = programme.space, programme.parts, programme.owner()
+    space, parts, owner = programme.space, programme.parts, programme.owner
     switches, paid = space.switches, np.isin(space.column, free)
     bent = np.array(sorted({int(column) for column in space.column[~switches & ~paid]}), dtype=np.intp)
     flat = np.array([float(space.flat[space.column == column][0]) for column in bent])

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.models.training import Array
 from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
 from oar.solvers.cheapest.scaling import column_units
+from oar.solvers.query.shortest_move import least_distance
 
 WIDER = (
     1e-7  # share by which rows are loosened of entries with a sign and hardly a bound, so that rounding undoes nothing
@@ -171,14 +171,10 @@ def _nearest(statement: Statement, part: CertificateRegion) -> Relaxation:
     if (room >= 0).all():
         return Relaxation(Leaf(np.zeros(count)), fixed, {})
     size = -float(room.min())  # what is lacked most is at least so far away
-    stacked = np.vstack([-rows.T, -room / size])
-    corner = np.zeros(len(stacked))
-    corner[-1] = 1.0
     try:
-        found = nonnegative_least_squares(stacked, corner)
+        found, residual = least_distance(rows, room / size)
     except RuntimeError:
         return Relaxation(Leaf(np.zeros(count)), None, {})
-    residual = stacked @ found - corner
     if np.abs(residual).max() <= 1e-9 or residual[-1] >= 0:
         return _Programme(statement, part).lacking()
     multipliers = 2 * size * found / -residual[-1] / lengths

@@ -22,8 +22,8 @@ from oar.models.differentiable import need_jax_functions
 from oar.models.training import Array
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest.highs import NOWHERE
-from oar.solvers.cheapest.milp import CheapestChange, Programme, solve
+from oar.solvers.cheapest.highs import NOWHERE, CheapestChange
+from oar.solvers.cheapest.milp import Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
 
 STARTS = 2  # people whose place is a start,
@@ -264,7 +264,7 @@ def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact
             return found.change
     none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
     programme = Programme(space, none)
-    owner = programme.owner()
+    owner = programme.owner
     slopes = linear.slopes @ space.basis / linear.scales[:, None]
     # −slopes·v − lacking ≤ (leads − margins) / scales, with one number for what the worst lead lacks
     rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])

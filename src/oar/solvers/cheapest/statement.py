@@ -8,15 +8,16 @@ no bound is higher than a cost that would be accepted.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
-from oar.actions.limits.rules import EncodedRule, Range, holds
+from oar.actions.limits.rules import EncodedRule, Range
 from oar.models.training import Array
 from oar.plans.individual.certificate import RuleAlternative, Statement
+from oar.solvers.cheapest.rules import kept_ways
 from oar.solvers.cheapest.space import LINK_SLACK, Space, link_row
 
 EPS = 2.0**-52
@@ -106,22 +107,11 @@ def _ways(space: Space, rule: EncodedRule, steps: Array) -> tuple[RuleAlternativ
         np.zeros((0, space.size)),
         np.zeros(0),
     )
-    found = []
-    for way in rule.ways:
-        parts = [free]
-        for each in way:
-            narrowed: Any = _linked if isinstance(each, Link) else _within
-            parts = [one for part in parts for one in narrowed(space, part, each, steps)]
-        found += parts
-    before = space.start[None]
-    if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
-        numbers = [space.encoding.schema.names.index(name) for name in rule.names]
-        still = np.isin(space.column, numbers)
-        found.append(replace(free, low=np.where(still, 0.0, -np.inf), high=np.where(still, 0.0, np.inf)))
-    return tuple(found)
+    linked, within = partial(_linked, space), partial(_within, space, steps)
+    return tuple(kept_ways(space, rule, free, linked, within))
 
 
-def _linked(space: Space, part: RuleAlternative, link: Link, steps: Array) -> list[RuleAlternative]:
+def _linked(space: Space, part: RuleAlternative, link: Link) -> list[RuleAlternative]:
     """Return the changes that keep a link."""
     said: LinearExpression = link.expression
     row, errors, size = link_row(said, space.encoding, space.start, space.basis)
@@ -138,7 +128,7 @@ def _more(part: RuleAlternative, row: Array, errors: Array, room: float) -> Rule
     )
 
 
-def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> list[RuleAlternative]:
+def _within(space: Space, steps: Array, part: RuleAlternative, each: Range) -> list[RuleAlternative]:
     """Return the changes that end within a range, if there are any."""
     place = space.encoding.places[each.name]
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))

@@ -51,11 +51,6 @@ class History:
         return History(reached, kind if reached[0] is end else self.best_kind)
 
 
-def no_more_starts(history: History) -> Iterable[Start]:
-    """Return no start, whatever was reached."""
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Start:
     """A place to start from, and what it took to find it.
@@ -76,7 +71,7 @@ class Start:
     steps: int = 0
     only_better: bool = False
     kind: str = ""
-    followed: Callable[[History], Iterable[Start]] = no_more_starts
+    followed: Callable[[History], Iterable[Start]] = lambda history: ()
 
 
 StartMaker = Callable[[History], Iterable[Start]]
@@ -113,19 +108,17 @@ class Multistart:
         return all(self._asked(maker) for maker in makers)
 
     def _asked(self, maker: StartMaker) -> bool:
+        judged = self.problem.judged
         with suppress(NumericsError):  # where a start cannot be made, or not be refitted, others stand
             for start in maker(self.history):
                 before = self.best
                 with suppress(NumericsError):
-                    if start.only_better and not self._is_better(start):
+                    if start.only_better and not judged(start.moves, None, PRECISION).loss < before.loss:
                         continue
                     self.run(start)
                 if self.best.loss <= self._least or (self.best is not before and not self._asked(start.followed)):
                     return False
         return True
-
-    def _is_better(self, start: Start) -> bool:
-        return self.problem.judged(start.moves, None, PRECISION).loss < self.best.loss
 
     def carry_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""

@@ -47,7 +47,7 @@ def open_ball_search(
     scale = np.sqrt(limits.weights[movers] * movers.size)[:, None]
     shape = (movers.size, objective.query.size)
     everyone = np.zeros((limits.radii.size, objective.query.size))
-    memory = _Last()
+    memory: Memory | None = None
     if not max_steps or not movers.size or time.monotonic() > deadline:
         return everyone, 0
 
@@ -62,9 +62,10 @@ def open_ball_search(
         return everyone, opened, length
 
     def evaluate(free: Array) -> tuple[float, Array]:
+        nonlocal memory
         moves, opened, length = moves_of(free)
-        step = objective.at(moves.copy(), memory.last, PRECISION)
-        memory.last = step.memory
+        step = objective.at(moves.copy(), memory, PRECISION)
+        memory = step.memory
         slopes = step.slopes[movers]
         inner = radii / length * (slopes - inner_product(slopes, opened) * opened / length**2)
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
@@ -97,9 +98,3 @@ def opened(moves: Array, limits: FeasibleSet) -> Array:
     inside = INWARDS * moves / np.where(limits.radii > 0, limits.radii, 1.0)[:, None]
     squares = inside**2 if limits.norm.p == np.inf else np.einsum("nd,nd->n", inside, inside)[:, None]
     return inside / np.sqrt(1.0 - squares)
-
-
-class _Last:
-    """The last round's warm start."""
-
-    last: Memory | None = None

@@ -23,7 +23,6 @@ from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
-from oar.models.training import Array
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -40,7 +39,7 @@ from oar.solvers.discrete.ground import (
     changes_of,
     no_members_ask,
 )
-from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
+from oar.solvers.discrete.soft_labels import LeverProposal, soften
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper, current_effort
 
 ROUNDS = 3  # turns of moves and levers
@@ -77,9 +76,6 @@ class LeverSolver:
     def _ground(self, start: Contribution) -> Ground:
         return (CentroidGround if self._exact else RefittedGround)(self.retraining, start)
 
-    def _start(self, moves: Array | None) -> Contribution:
-        return self.before.with_moves(moves)
-
     def judged(self, state: LeverProposal) -> LeverProposal:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
         return replace(state, loss=self._ground(state.given).loss({}))
@@ -96,7 +92,7 @@ class LeverSolver:
         if self.soft:
             soft = self._softened(state, later)
             return [soft, self._struck(soft, later)] if self.levers.withhold else [soft]
-        start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
+        start, changes = self.before.with_moves(state.given.moves), changes_of(state.given, self.before)
         ground = self._ground(start)
         if not changes:
             return [self._state(start, one) for one in self._anew(ground, later)]
@@ -128,8 +124,8 @@ class LeverSolver:
 
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
-        limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
-        return soften(self.retraining, limits, state.given, most, self._on_step)
+        limits, given, most = self.levers.relabel, self.before.parts[1], max(10, effort.refits // 20)
+        return soften(self.retraining, limits, given, state.given, most, self._on_step)
 
     def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
@@ -238,12 +234,7 @@ class OtherLevers(Wrapper):
         """Choose labels and leavers, and ask for moves in between."""
         if task.problem.keep is not None:
             task.problem.only_moves("a plan that must leave others alone")
-        _no_idle_options(task.problem, task.solver, task.signal)
+        for name, value in (("solver", task.solver), ("signal", task.signal)):
+            if value != "auto" and not task.problem.moves:
+                raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")
         return solve(task.problem, lambda moves: task.ask(problem=moves, starts=()), task.on_step)
-
-
-def _no_idle_options(problem: Problem, solver: Any, signal: Any) -> None:
-    """Refuse settings for moves where nobody may move."""
-    for name, value in (("solver", solver), ("signal", signal)):
-        if value != "auto" and not problem.moves:
-            raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")

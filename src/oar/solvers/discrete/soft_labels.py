@@ -15,7 +15,6 @@ The gap Σ w̄_i ⟨g_i, y'_i − y_i⟩ ≥ 0 is the certificate: zero at label
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +29,6 @@ CLOSED = 1e-5  # of the loss: a gap below it is closed
 SHORTER = 8  # times that a quarter of the way is tried
 ALONE, FEW = 16, 3  # people who try one by one, and how many times a quarter of the way
 INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth a refit
-
-
-class SoftLimits(NamedTuple):
-    """The limits of labels around those that were given (n, k)."""
-
-    limits: RelabelLimits
-    given: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +52,14 @@ class LeverProposal:
 
 def soften(
     retraining: OwnTraining,
-    softly: SoftLimits,
+    limits: RelabelLimits,
+    given: Array,
     start: Contribution,
     most_steps: int,
     on_step: OnStep = silent,
 ) -> LeverProposal:
-    """Change labels within their limits, from those of `start` on, until the gap closes or steps run out."""
-    (limits, given), steps = softly, 0
+    """Change labels within limits around those given (n, k), from `start` on, until the gap closes or steps run out."""
+    steps = 0
     refit = retraining.aimed(start)
     if refit is None:
         return LeverProposal(start, finished=False)

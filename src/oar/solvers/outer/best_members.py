@@ -21,7 +21,7 @@ from oar.errors import NumericsError
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
-from oar.solvers.centroids.exact import Reach, reach_of
+from oar.solvers.centroids.exact import reach_of
 from oar.solvers.descent.one_response import OneResponse
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 
@@ -53,16 +53,12 @@ def _of_centroids(problem: Problem, number: int, propose: Propose, query: bool) 
         return _honest(found, problem, number, proved=proved and found.exact)
     tried = [members]
     for _ in range(ROUNDS):  # the best members where the query now is
-        members = best_members(problem, _from_there(reach, found), number)[0]
+        members = best_members(problem, replace(reach, offsets=reach.offsets - found.plan.query_move), number)[0]
         if _known(members, tried):
             break
         tried.append(members)
         found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
     return _honest(found, problem, number)
-
-
-def _from_there(reach: Reach, found: Proposal) -> Reach:
-    return replace(reach, offsets=reach.offsets - found.plan.query_move)
 
 
 @dataclass(frozen=True, eq=False)

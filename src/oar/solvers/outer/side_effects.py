@@ -36,10 +36,16 @@ def solve(problem: Problem, propose: Propose) -> Proposal:
     told = effects(free.plan)
     if told is None or not told.broken:
         return free
-    found = [_staying(problem, free)]
+    size = problem.people.size, problem.people.dimensions
+    plan = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
+    stay = Refits(plan)
+    # that nobody moves, with the loss that follows from the training itself
+    found = [replace(free, plan=plan, claimed_loss=stay.verdict(stay.before).loss)]
     anchors = _Anchored(problem, told)
     for weight in WEIGHTS:
-        one = _without_anchors(propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0))))
+        one = propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0)))
+        refits = Refits(one.plan)  # what was minimised is the sum with its anchors' loss
+        one = replace(one, claimed_loss=refits.verdict(refits.planned).loss)
         told = effects(one.plan)
         if told is None:
             continue
@@ -64,20 +70,6 @@ def solve(problem: Problem, propose: Propose) -> Proposal:
         suffices="",
         steps=sum(one.steps for one in (free, *found)),
     )
-
-
-def _staying(problem: Problem, free: Proposal) -> Proposal:
-    """Return the proposal that nobody moves, with the loss that follows from the training itself."""
-    size = problem.people.size, problem.people.dimensions
-    plan = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
-    refits = Refits(plan)
-    return replace(free, plan=plan, claimed_loss=refits.verdict(refits.before).loss)
-
-
-def _without_anchors(found: Proposal) -> Proposal:
-    """Return a proposal that claims the goal's own loss, not the sum with its anchors' that was minimised."""
-    refits = Refits(found.plan)
-    return replace(found, claimed_loss=refits.verdict(refits.planned).loss)
 
 
 class _Anchored:

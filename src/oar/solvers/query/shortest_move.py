@@ -94,13 +94,18 @@ def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     if size == 0:
         return None  # all centroids lie on the query
     scaled = offsets / size  # so that nothing is squared that is very large or small
-    rivals = np.delete(scaled, goal, axis=0)
-    normals = rivals - scaled[goal]
-    slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + scaled[goal])
+    normals, slack = nearer_limits(scaled, goal)
     if (slack >= 0).all():
         return np.zeros(offsets.shape[1])
     found = shortest_within(normals, slack, norm)
     return None if found is None else size * found
+
+
+def nearer_limits(offsets: Array, goal: int) -> tuple[Array, Array]:
+    """Return normals (k − 1, d) and slack (k − 1,) of what a move must keep for the goal to be nearest."""
+    rivals = np.delete(offsets, goal, axis=0)
+    normals = rivals - offsets[goal]
+    return normals, 0.5 * np.einsum("cd,cd->c", normals, rivals + offsets[goal])
 
 
 def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
@@ -112,7 +117,12 @@ def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float |
         norm: by which moves are measured.
         tolerance: by how much linear programmes (p = 1 and ∞) may break a limit; None for their solver's own.
     """
-    return _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm, tolerance)
+    if norm.p != 2:
+        return _linear_programme(normals, slack, norm, tolerance)
+    _, residual = least_distance(normals, slack)
+    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
+        return None
+    return -residual[:-1] / residual[-1]
 
 
 def ruling_out(normals: Array, slack: Array, norm: Norm, budget: float) -> Array | None:
@@ -122,9 +132,7 @@ def ruling_out(normals: Array, slack: Array, norm: Norm, budget: float) -> Array
     −budget·‖Nᵀλ‖_q. Good multipliers are those of the least-distance problem for p = 2, and otherwise those of the
     linear programme that finds by how much the limits must be broken within the ball.
     """
-    multipliers = (
-        _distance_multipliers(normals, slack) if norm.p == 2 else _ball_multipliers(normals, slack, norm, budget)
-    )
+    multipliers = _multipliers(normals, slack, norm, budget)
     proves = bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
     return multipliers if proves else None
 
@@ -142,10 +150,7 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     unit_normals, unit_slack = normals / lengths[:, None], slack / lengths
     size = max(float(np.abs(unit_slack).max(initial=0.0)), np.finfo(float).tiny)
     try:
-        if norm.p == 2:
-            found = _distance_multipliers(unit_normals, unit_slack / size)
-        else:
-            found = _ball_multipliers(unit_normals, unit_slack / size, norm, budget / size)
+        found = _multipliers(unit_normals, unit_slack / size, norm, budget / size)
     except RuntimeError:  # scipy did not come to an end
         return None
     found = found / lengths
@@ -159,16 +164,27 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     return found / steepest * (1 - 1e-12) if norm.p == 1 and steepest > 0 else found
 
 
-def _distance_multipliers(normals: Array, slack: Array) -> Array:
+def least_distance(normals: Array, slack: Array) -> tuple[Array, Array]:
+    """Return u (c,) and r (d + 1,) of the nearest δ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
 
+    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
+    the limits contradict each other exactly if r = 0.
+    """
     stacked = np.vstack([-normals.T, -slack])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    return nonnegative_least_squares(stacked, unit)
+    found = nonnegative_least_squares(stacked, unit)
+    return found, stacked @ found - unit
 
 
-def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
-    """Return multipliers of min t with normals·δ ≤ slack + t and ‖δ‖_p ≤ budget, p = 1 or ∞; δ is made of two parts."""
+def _multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
+    """Return multipliers of the least distance, or for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖_p ≤ budget.
+
+    There δ is made of two parts.
+    """
+    if norm.p == 2:
+        return least_distance(normals, slack)[0]
+
     from scipy.optimize import linprog
 
     count, dimensions = normals.shape
@@ -184,22 +200,7 @@ def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -
     return np.maximum(-found.ineqlin.marginals[:count], 0.0) if found.success else np.zeros(count)
 
 
-def _least_distance(normals: Array, slack: Array) -> Array | None:
-    """Return argmin ‖δ‖₂ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
-
-    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
-    the limits contradict each other exactly if r = 0.
-    """
-    stacked = np.vstack([-normals.T, -slack])
-    unit = np.zeros(len(stacked))
-    unit[-1] = 1.0
-    residual = stacked @ _distance_multipliers(normals, slack) - unit
-    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
-        return None
-    return -residual[:-1] / residual[-1]
-
-
-def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
+def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float | None) -> Array | None:
     """Return argmin ‖δ‖_p with normals·δ ≤ slack for p = 1 (one bound a coordinate) or p = ∞ (one for all)."""
     from scipy.optimize import linprog
 

@@ -43,13 +43,11 @@ class RoundReach:
         reach: the geometry.
         weights: ω (n,), what each row weighs in the centroid of its own class.
         lengths: (n,), how far each row goes where budgets do the most: all that count, or of a person's the heaviest.
-        exact: whether the reach is attained, and no relaxation.
     """
 
     reach: Reach
     weights: Array
     lengths: Array
-    exact: bool
 
 
 def solve(problem: OnlineProblem) -> Proposal:
@@ -61,15 +59,17 @@ def solve(problem: OnlineProblem) -> Proposal:
     directions = reach.directions()
     # Where a row's weight is negative, as after gradient steps that overshoot, it moves the other way.
     moves = (np.sign(last.weights) * last.lengths)[:, None] * directions[codes]
-    before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
+    stay = np.zeros(directions.shape[1])
+    after = reach.after(directions, stay)
+    before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in (reach.offsets, after))
     plan = OnlinePlan(problem, moves + 0.0)
-    loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
+    loss = float(goal_loss(euclidean(after), reach.goal))
     suffices = what_suffices(problem, reach) if _one_limit(problem) else ""
     return Proposal(
         plan=plan,
         solver="exact",
         claimed_loss=loss,
-        gap=reach.gap(directions, np.zeros(directions.shape[1])),
+        gap=reach.gap(directions, stay),
         exact=True,
         finished=True,
         leverage=leverage(problem, before),
@@ -117,12 +117,7 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
         norm=allowance.norm,
         ties=rival_ties(fitted, problem.query_features, problem.goal),
     )
-    return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
-
-
-def _offsets(reach: Reach, directions: Array) -> tuple[Array, Array]:
-    """Return the centroids' offsets from the query without moves, and with them."""
-    return reach.offsets, reach.after(directions, np.zeros(directions.shape[1]))
+    return RoundReach(reach, weights, scale * lengths)
 
 
 def _one_limit(problem: OnlineProblem) -> bool:

@@ -51,11 +51,6 @@ class RolloutObjective:
     rollout: Rollout
     rollouts: int = 0
 
-    @classmethod
-    def of(cls, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> RolloutObjective:
-        """Return it for a problem; several queries' losses become one by `together`."""
-        return cls(Rollout(problem, together, by))
-
     def refit(self, moves: Array, near: LossPoint | None = None, precision: float = 0.0) -> LossPoint:
         """Roll out all rounds that matter: the loss is that of the last, or the mean over all."""
         self.rollouts += 1
@@ -78,11 +73,10 @@ class RolloutObjective:
 
 @dataclass(frozen=True, eq=False)
 class RoundSearchResult:
-    """The result of a search: the best end of all starts, gradient (n, d) and loss before any move, and its cost."""
+    """The result of a search: the best end of all starts, the gradient (n, d) before any move, and its cost."""
 
     best: DescentEnd
     slopes_before: Array
-    loss_before: float
     steps: int
     rollouts: int
     passes: int
@@ -96,7 +90,7 @@ def search(
     by: int | None = None,
 ) -> RoundSearchResult:
     """Return the best of several descents."""
-    objective, limits = RolloutObjective.of(problem, together, by), limits_of(problem)
+    objective, limits = RolloutObjective(Rollout(problem, together, by)), limits_of(problem)
     descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
@@ -104,18 +98,13 @@ def search(
     steps = best.steps
     slowly = replace(descent, longest=SLOWLY)
     for start in _starts(problem, settings, limits, objective, unmoved, best):
-        if time.monotonic() > descent.deadline or best.loss <= _least(problem):
+        if time.monotonic() > descent.deadline or best.loss <= problem.model.least_loss:
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
             found = descend(objective, limits, start, slowly, on_step)
             steps += found.steps
             best = min(best, found, key=lambda end: end.loss)
-    return RoundSearchResult(best, unmoved.gradient, unmoved.loss, steps, objective.rollouts, objective.rollout.passes)
-
-
-def _least(problem: OnlineProblem) -> float:
-    """Return a loss than which none can be less."""
-    return problem.model.least_loss
+    return RoundSearchResult(best, unmoved.gradient, steps, objective.rollouts, objective.rollout.passes)
 
 
 def _starts(
@@ -191,30 +180,23 @@ def answer(objective: RolloutObjective, path: Path, signals: Signals) -> Array:
 
 def one_shot(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     """Return one full response to one set of signals, and the signals."""
-    objective, limits = RolloutObjective.of(problem), limits_of(problem)
+    objective, limits = RolloutObjective(Rollout(problem)), limits_of(problem)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.refit(stay)
     back = objective.back(unmoved)
-    _check_published(problem, back)
-    unmoved = replace(unmoved, gradient=answer(objective, unmoved.kept, back.signals))
-    aim = limits.respond(unmoved.gradient)
-    slope = limits.slope(unmoved.gradient, stay, aim)
-    found = armijo(Way(objective, limits, unmoved, aim, slope, 0.0))
-    here = unmoved if found is None else objective.differentiate(found)
-    arrived = DescentEnd(here, limits.gap(here.moves, here.gradient), [unmoved.loss, here.loss], "steps")
-    return RoundSearchResult(
-        arrived, unmoved.gradient, unmoved.loss, 1, objective.rollouts, objective.rollout.passes
-    ), back.signals
-
-
-def _check_published(problem: OnlineProblem, back: Back) -> None:
-    """Raise where moves do not follow from signals."""
-    silent = any(size > 0 and not pairs for size, pairs in zip(back.adjoints, back.signals, strict=True))
-    if silent:
+    if any(size > 0 and not pairs for size, pairs in zip(back.adjoints, back.signals, strict=True)):
         raise OptionError(
             f"solver: 'one-shot' publishes signals, and {problem.rule.name} has none for this model; use "
             "'projected-gradient'."
         )
+    unmoved = replace(unmoved, gradient=answer(objective, unmoved.kept, back.signals))
+    aim = limits.respond(unmoved.gradient)
+    slope = limits.slope(unmoved.gradient, stay, aim)
+    there = armijo(Way(objective, limits, unmoved, aim, slope, 0.0))
+    here = unmoved if there is None else objective.differentiate(there)
+    arrived = DescentEnd(here, limits.gap(here.moves, here.gradient), [unmoved.loss, here.loss], "steps")
+    found = RoundSearchResult(arrived, unmoved.gradient, 1, objective.rollouts, objective.rollout.passes)
+    return found, back.signals
 
 
 def leverage(problem: OnlineProblem, slopes: Array) -> Array:
