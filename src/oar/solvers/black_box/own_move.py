@@ -159,11 +159,12 @@ def _whole(
     here, least = judged(tried)
     steps = 1
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        rest = np.where(whole.discrete, 0.0, here)
-        others = [other + whole.shrunk(other, rest) for other in whole.others(here - rest)]
-        for _ in range(8):  # what need not be whole, a little to all sides
+        others, rest = list(whole.changed(here)), np.where(whole.discrete, 0.0, here)
+        fixed = here - rest
+        bounds = whole.rest(fixed)
+        for _ in range(8):  # what need not be whole, a little to all sides, within its own bounds
             aside = rest + np.where(whole.discrete, 0.0, rng.normal(size=rest.shape)) * 0.3 * measured.unruled.radii[0]
-            others.append((here - rest) + whole.shrunk(here - rest, _inside(whole, here - rest, aside)))
+            others.append(fixed + whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper)))
         others = [whole.settled(other, here) for other in others]
         if not others:
             break
@@ -172,9 +173,3 @@ def _whole(
             break
         here, least = best, found
     return measured.exactly(here)[0], least, steps
-
-
-def _inside(whole: Lattice, fixed: Array, rest: Array) -> Array:
-    """Return moves of what need not be whole within its own bounds."""
-    region = whole.rest(fixed)
-    return np.clip(rest, region.lower, region.upper)

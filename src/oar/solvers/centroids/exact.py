@@ -25,7 +25,7 @@ from oar.models.training import Array
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.solvers.query.shortest_move import multipliers_against, nearer_limits, shortest_move_into
+from oar.solvers.query.shortest_move import ENOUGH, multipliers_against, nearer_limits, shortest_move_into
 from oar.solvers.registry import REFITTED, Solver, Task
 from oar.solvers.settings import Exact
 
@@ -304,13 +304,6 @@ def smallest_scale_for(reach: Reach, loss: float) -> tuple[float, float]:
     return 0.0 if spare(0.0) >= 0 else _root(spare, float(distances.max()) + 1.0), least
 
 
-def solve(problem: Problem) -> Proposal:
-    """Return the moves with the least possible goal loss after the refit (`reach` says why)."""
-    reach = reach_of(problem)
-    stay = np.zeros(problem.people.dimensions)
-    return propose(problem, reach, reach.directions(), stay, solver="exact", exact=True)
-
-
 def propose(
     problem: Problem,
     reach: Reach,
@@ -355,22 +348,16 @@ def propose(
 def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
     """Say whether a query that moves alone can reach the goal within its budget, and what would suffice."""
     if not reach.members:
-        return own_prospects(reach) if problem.query.probability is None else (False, "")
+        if problem.query.probability is not None:
+            return False, ""
+        move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
+        if move is None:
+            return False, "No move of the query is enough: another class has the same centroid as the goal."
+        least = float(reach.norm.length(move))
+        there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
+        return there or bool(least < reach.query_budget * (1 - 1e-12)), ENOUGH.format(least)
     enough = what_suffices(problem, reach)
     return False, f"Even if the query stays where it is, {enough}" if reach.query else enough[0].upper() + enough[1:]
-
-
-def own_prospects(reach: Reach) -> tuple[bool, str]:
-    """Say the same for a query that moves alone: the distance to the goal's region decides."""
-    move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
-    if move is None:
-        return False, "No move of the query is enough: another class has the same centroid as the goal."
-    least = float(reach.norm.length(move))
-    there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
-    return there or bool(least < reach.query_budget * (1 - 1e-12)), (
-        f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
-        "(oar.solvers.shortest_move), which need not be the move of least loss."
-    )
 
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
@@ -439,6 +426,7 @@ class ExactCentroids(OfCentroids):
     name, settings = "exact", Exact
 
     def propose(self, task: Task, settings: Exact) -> Proposal:
-        """Solve in closed form."""
+        """Return the moves with the least possible goal loss after the refit (`Reach` says why)."""
         no_signal(task.signal)
-        return solve(task.problem)
+        reach, stay = reach_of(task.problem), np.zeros(task.problem.people.dimensions)
+        return propose(task.problem, reach, reach.directions(), stay, solver=self.name, exact=True)

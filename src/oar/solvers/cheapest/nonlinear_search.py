@@ -219,12 +219,12 @@ def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = 
     if lack == 0 and here.any():
         found.append(here)
     for _ in range(STEPS):
-        ahead = _ahead(task, here, width, exact)
+        ahead = _programme(task, here, width, exact)
         if ahead is None:
             break
         there, lack = _merit(task, ahead)
         for _ in range(CORRECTIONS if exact else 0):  # leads bend: what lacks a little there is made good from there
-            corrected = _ahead(task, ahead, width, exact) if 0 < lack < SLIGHT else None
+            corrected = _programme(task, ahead, width, exact) if 0 < lack < SLIGHT else None
             if corrected is None:
                 break
             ahead = corrected
@@ -240,20 +240,17 @@ def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = 
     return sorted(found, key=task.space.cost)[:1]
 
 
-def _ahead(task: PersonTask, here: Array, width: float, exact: bool) -> Array | None:
-    linear = task.linear(here)
-    return None if linear is None else _programme(task, linear, here, width, exact)
-
-
 def _merit(task: PersonTask, change: Array) -> tuple[float, float]:
     """Return the cost with what is lacking added, and what is lacking."""
     lack = max(-float(task.worst(change[None])[0]), 0.0)
     return task.space.cost(change) + LACKING * lack, lack
 
 
-def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
+def _programme(task: PersonTask, here: Array, width: float, exact: bool) -> Array | None:
     """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
-    space = task.space
+    space, linear = task.space, task.linear(here)
+    if linear is None:
+        return None
     room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
     wide = space.switches
     high = np.where(wide, space.high, np.minimum(space.high, np.maximum(here + room, 0.0)))

@@ -40,16 +40,11 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
         if bound >= best.cost * (1 - SAME):  # nothing that waits is cheaper
             break
         finished &= found.finished
-        if not found.found:
-            best = replace(best, bound=min(best.bound, bound))
-            continue
-        rule = here.broken(found.change)
-        if rule is None:
-            lowest = min(best.bound, bound)
-            best = replace(found, bound=lowest) if found.cost < best.cost else replace(best, bound=lowest)
-            continue
-        if solved >= most:
-            best, finished = replace(best, bound=min(best.bound, bound)), False
+        rule = here.broken(found.change) if found.found else None
+        if rule is None or solved >= most:
+            if rule is None and found.cost < best.cost:
+                best = replace(found, bound=best.bound)
+            best, finished = replace(best, bound=min(best.bound, bound)), finished and rule is None
             continue
         rest = replace(here, rules=tuple(other for other in here.rules if other is not rule))
         for part in kept_ways(here, rule, rest, _linked, _within):

@@ -66,11 +66,8 @@ def _values(space: Space) -> tuple[Array, Array]:
 
 def _numbers(space: Space) -> NDArray[np.bool_]:
     """Return which entries (v,) are of columns whose values are not whole."""
-    return np.array([space.encoding.schema[name].kind == "number" for name in _names(space)], dtype=bool)
-
-
-def _names(space: Space) -> list[str]:
-    return [space.encoding.schema.names[column] for column in space.column.tolist()]
+    schema = space.encoding.schema
+    return np.array([schema[schema.names[column]].kind == "number" for column in space.column], dtype=bool)
 
 
 def _off_steps(space: Space) -> tuple[Array, float]:

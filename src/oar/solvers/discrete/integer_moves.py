@@ -323,6 +323,12 @@ class Lattice:
             ):
                 yield from self._either(whole, place, aim)
 
+    def changed(self, moves: Array) -> Iterator[Array]:
+        """Yield moves (n, d) that differ in one whole column; other coordinates move as far as that leaves."""
+        rest = np.where(self.discrete, 0.0, moves)
+        for other in self.others(moves - rest):
+            yield other + self.shrunk(other, rest)
+
     def settled(self, moves: Array, last: Array) -> Array:
         """Return moves (n, d) that end where people are; `last` are plausible.
 

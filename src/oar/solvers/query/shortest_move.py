@@ -19,6 +19,11 @@ from oar.models.training import Array
 from oar.problem import Problem
 from oar.tolerances import TIGHT
 
+ENOUGH = (
+    "The query can reach the goal with any budget above {:.6g}, by the shortest move into its region "
+    "(oar.solvers.shortest_move), which need not be the move of least loss."
+)
+
 
 def shortest_move(problem: Problem) -> Array | None:
     """Return the query's shortest move (d,) into the goal's region; None if there is none.
