@@ -106,9 +106,7 @@ class BoxRefit(Refit):
 class BlackBoxTraining(Retraining):
     """Retraining of a black box: by its own fit, with another seed each time where that is random.
 
-    Args:
-        problem: whose model is a black box.
-        draws: which seeds are drawn: `PLANNING` or `AUDIT`, so that no plan is judged by seeds that it was made with.
+    Seeds are drawn for `PLANNING` or `AUDIT`, so that no plan is judged by seeds that it was made with.
     """
 
     def __init__(self, problem: Problem, draws: int = PLANNING) -> None:

@@ -45,13 +45,9 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Unrolling:
-    """The result of an unrolled descent.
+    """The result of an unrolled descent: θ_T, the query's loss there, (dL/dδ_i) / w̄_i (n, d) of it, and Σ_t v_t.
 
-    Attributes:
-        last: θ_T.
-        loss: the query's loss at θ_T.
-        gradient: (dL/dδ_i) / w̄_i for the unrolled optimiser's loss, (n, d).
-        signal: Σ_t v_t, which tends to H⁻¹ g as T grows.
+    The last tends to H⁻¹ g as T grows.
     """
 
     last: Array

@@ -15,13 +15,9 @@ SAFETY = 1.1  # power iteration looks from below
 def sharpness(
     training: Training, parameters: Array, features: Any, earlier: Array | None = None
 ) -> tuple[float, Array]:
-    """Estimate ‖H‖ by power iteration; return it, and the direction found, to start the next estimate from.
+    """Estimate ‖H‖ at θ and moved features by power iteration; return it, and the direction found.
 
-    Args:
-        training: the model bound to its people.
-        parameters: θ.
-        features: moved features, as `training.moved` returns them.
-        earlier: the direction that an earlier call returned.
+    The next estimate may start from there, as this one does from an `earlier` direction.
     """
     # A random start is orthogonal to the leading direction with probability zero; the seed keeps runs alike.
     rounds = WARM

@@ -112,15 +112,10 @@ class DirectSearch:
 
 @dataclass(frozen=True, eq=False)
 class DirectSearchResult:
-    """The end of a search: everyone's contribution, its (mean) loss, steps, and why it ended.
+    """The end of a search: everyone's contribution, its loss by the trainings that were seen, and generations.
 
-    Attributes:
-        candidate: the best that was seen.
-        loss: by the trainings that were seen; NaN where there was none.
-        steps: generations.
-        random: whether training is random, so that the loss is a mean over few seeds.
-        ended: why, in a sentence; "" where nothing was left to gain.
-        policy: what was searched over.
+    The loss is a mean over few seeds where training is random, and NaN without any. Why it ended is a sentence, ""
+    where nothing was left to gain; the policy is what was searched over.
     """
 
     candidate: Candidate

@@ -45,11 +45,7 @@ SINGLY = 0.6  # of the trainings: after that changes are made in batches
 
 
 class TrueGround(Ground):
-    """People with their moves, on which changes are judged by true trainings.
-
-    Attributes:
-        best: the changes with the least loss that was seen, and that loss.
-    """
+    """People with their moves, on which changes are judged by true trainings; the best changes seen are kept."""
 
     def __init__(self, trials: Trials, outlook: Outlook, moves: Array, seeds: int, most: int) -> None:
         """Begin to count; `most` trainings may be begun here."""

@@ -43,14 +43,7 @@ CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
 
 @dataclass(frozen=True, eq=False)
 class ProposedChange:
-    """The solver's proposal for one person.
-
-    Attributes:
-        space: what they may change.
-        change: v, or None where no way was found.
-        cost: what it costs.
-        note: how it was found.
-    """
+    """The solver's proposal for one person: v (None where no way was found), what it costs, and how it was found."""
 
     space: Space
     change: Array | None
@@ -83,13 +76,7 @@ Accepts = Callable[[Space], tuple[Array, Array, Array]]
 
 
 class AdviceSolver:
-    """A model fitted to people once, and limits checked, for any number of queries.
-
-    Args:
-        people: with an encoding.
-        model: of oar.models.
-        limits: of the table's columns, not yet checked.
-    """
+    """A model fitted to people with an encoding, and limits of the table's columns, for any number of queries."""
 
     def __init__(self, people: Population, model: Differentiable, limits: Limits) -> None:
         """Check the limits; the model is fitted when the first query asks."""

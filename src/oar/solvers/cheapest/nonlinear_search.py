@@ -40,13 +40,7 @@ BATCH = 64
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """A fitted model's outputs for rows of coordinates, and their slopes.
-
-    Attributes:
-        many: from (m, d) to (m, o).
-        slopes: from (d,) to (o, d).
-        centres, scales: (d,) of a scaler before the model; 0 and 1 without.
-    """
+    """A fitted model's outputs (m, o) for rows (m, d), their slopes (o, d), and a scaler's centres and scales (d,)."""
 
     many: Callable[[Array], Any]
     slopes: Callable[[Array], Any]

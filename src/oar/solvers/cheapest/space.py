@@ -142,13 +142,9 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """The condition to be reached: slopes · δ + leads ≥ margins.
+    """Leads of the goal, leads + slopes·δ (r,), with slopes (r, d), which are to be above margins (r,).
 
-    Attributes:
-        slopes: (r, d) how leads change with coordinates.
-        leads: (r,) those of the person before.
-        margins: (r,) above which they are no ties.
-        scales: (r,) the size of what leads are differences of.
+    Scales (r,) are the size of what leads are differences of.
     """
 
     slopes: Array

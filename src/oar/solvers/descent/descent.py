@@ -94,15 +94,9 @@ class RetrainingLoss(Protocol):
 
 @dataclass(eq=False)
 class SingleRefit:
-    """A model bound to its people, the signal that differentiates it, and who asks for what.
+    """A model bound to its people as they stand, the signal that differentiates it, and who asks for what.
 
-    Attributes:
-        training: the model, bound to people as they stand.
-        signal: how training is differentiated.
-        query: x† (d,).
-        target: the goal's target (o,).
-        from_scratch: whether points that are accepted are refitted from scratch, because training has many minima.
-        refits: how many there were.
+    Points that are accepted are refitted from scratch where training has many minima; refits are counted.
     """
 
     training: Training
@@ -288,14 +282,7 @@ def descend(
 
 @dataclass(frozen=True, eq=False)
 class DescentProblem:
-    """The problem that every start descends on, with one deadline for all.
-
-    Attributes:
-        objective: what is lowered.
-        feasible: where everyone may go.
-        settings: of each descent.
-        on_step: called after every accepted step.
-    """
+    """The problem that every start descends on: what is lowered, where everyone may go, and one deadline for all."""
 
     objective: SingleRefit
     feasible: FeasibleSet

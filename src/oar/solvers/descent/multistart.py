@@ -24,12 +24,7 @@ PRECISION = 1e-8  # of refits that say whether a start is worth a descent
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The history of starts and their ends so far.
-
-    Attributes:
-        reached: places that are still of interest, best first.
-        best_kind: the kind of the start that led to the best of them.
-    """
+    """The history of starts: places still of interest, best first, and the kind of start that led to the best."""
 
     reached: tuple[DescentEnd, ...] = ()
     best_kind: str = ""
@@ -79,13 +74,7 @@ StartMaker = Callable[[History], Iterable[Start]]
 
 
 class Multistart:
-    """Descents from several starts.
-
-    Attributes:
-        problem: what each of them descends on.
-        history: what they have led to.
-        steps: accepted steps of all of them, and of finding where to start.
-    """
+    """Descents from several starts: what they have led to, and the steps of all, finding where to start included."""
 
     def __init__(self, problem: DescentProblem, least: float = -np.inf) -> None:
         """`least` is a loss than which none can be less."""

@@ -49,11 +49,7 @@ PAST_KINKS = "past kinks"
 class Starts:
     """The starts that suit a problem; each maker is a function of a history, and nothing here changes.
 
-    Attributes:
-        problem: the problem to solve.
-        settings: what the user has set: restarts, random_starts and seed.
-        descent: what every start descends on.
-        unmoved: the fit before anybody moves.
+    Of the settings, what the user has set counts: restarts, random_starts and seed.
     """
 
     problem: Problem

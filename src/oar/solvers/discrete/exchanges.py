@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,24 +37,11 @@ MOST_ROUNDS = 10
 MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
-class Exchanged(NamedTuple):
-    """The result of an exchange: the outcome, the moves, and the share of the gainers who made it."""
-
-    outcome: Outcome
-    moves: Array
-    share: float
-
-
 @dataclass(eq=False)
 class ExchangeSearch:
-    """The search among whole moves of one problem.
+    """The search among whole moves of one problem, from the outcome before anybody moves; accepted steps are counted.
 
-    Attributes:
-        problem: the problem to solve.
-        descent: what is descended on between exchanges; rules are looked after by `whole`, in any way that keeps them.
-        whole: which moves are whole.
-        unmoved: the outcome before anybody moves.
-        steps: accepted steps so far.
+    What is descended on between exchanges knows no rules: `whole` looks after these, in any way that keeps them.
     """
 
     problem: Problem
@@ -125,7 +112,8 @@ class ExchangeSearch:
             if found is None:
                 ended = "closed"
                 break
-            share, here = found.share, self._with_rest(found.moves, began=found.outcome)
+            outcome, moves, share = found
+            here = self._with_rest(moves, began=outcome)
             self.steps += 1
             self.descent.on_step(self.steps, here.loss, here.gap)
         return replace(here, gap=self._gap_bound(here), ended=ended)
@@ -232,8 +220,10 @@ class ExchangeSearch:
             gains, _ = self._estimated(here, slopes, settled)
         return settled, gains
 
-    def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> Exchanged | None:
-        """Return an exchange that lowers the loss; None where no share of the gainers does.
+    def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> tuple[Outcome, Array, float] | None:
+        """Return the outcome of an exchange that lowers the loss, its moves, and the share of the gainers who made it.
+
+        None where no share lowers it.
 
         Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as
         long as that does better.
@@ -242,7 +232,7 @@ class ExchangeSearch:
         order = np.argsort(-worth, kind="stable")
         gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
         memory = None if descent.objective.from_scratch else here.step.memory
-        best: Exchanged | None = None
+        best: tuple[Outcome, Array, float] | None = None
         least = np.inf
         part, enough = min(1.0, 2 * share), here.loss - descent.settings.tolerance * abs(here.loss)
         while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not descent.late:
@@ -254,7 +244,7 @@ class ExchangeSearch:
                 if outcome.loss >= least:
                     break
                 if outcome.loss < enough:
-                    best, least = Exchanged(outcome, moves, part), outcome.loss
+                    best, least = (outcome, moves, part), outcome.loss
             part /= 2
         return best
 

@@ -42,12 +42,9 @@ DONE = 1e-6  # of the loss at first: what is left above the least possible loss 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of search.
+    """The amount of search: refits of one search before it makes changes in batches, and changes that a step tries.
 
-    Attributes:
-        refits: how many may be spent by one search before it makes changes in batches.
-        shortlist: how many changes a step tries.
-        starts: from how many first changes the search is repeated.
+    The search is repeated from `starts` first changes.
     """
 
     refits: int

@@ -106,7 +106,7 @@ def first_order(start: Contribution, scores: Callable[[Array], Array], regresses
     return np.where(np.isfinite(found), found, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OpenChanges:
     """The single changes open to people with given labels and weights."""
 
@@ -114,13 +114,9 @@ class OpenChanges:
     start: Contribution
     regresses: bool
 
-    @property
-    def _targets(self) -> Array:
-        return self.start.parts[1]
-
-    @property
-    def _weights(self) -> Array:
-        return self.start.parts[2]
+    def __post_init__(self) -> None:
+        """Read the labels and weights that people have."""
+        _, self._targets, self._weights = self.start.parts
 
     @cached_property
     def _others(self) -> NDArray[np.bool_]:

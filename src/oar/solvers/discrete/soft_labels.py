@@ -33,14 +33,9 @@ INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth 
 
 @dataclass(frozen=True, eq=False)
 class LeverProposal:
-    """The proposed contribution, the loss of a true refit, and how the search for it ended.
+    """The proposed contribution, the loss of a true refit (∞ without one), and how the search for it ended.
 
-    Attributes:
-        given: what everyone hands in.
-        loss: of a true refit; infinite where there is none.
-        gap: of soft labels; infinite where no certificate speaks.
-        finished: whether the gap closed, or nothing helped any more.
-        steps: accepted steps.
+    The gap is that of soft labels, infinite where no certificate speaks.
     """
 
     given: Contribution

@@ -39,13 +39,9 @@ PATIENCE = 12
 
 @dataclass(frozen=True)
 class BatchedObjective:
-    """Problems to be minimised side by side. `rows` says which problems the points belong to.
+    """Problems to be minimised side by side; `rows` says which problems the points belong to.
 
-    Attributes:
-        evaluate: (points, rows) → values (b,), gradients like points.
-        project: (points, rows) → points inside the limits.
-        inner: (points, points, rows) → inner products (b,).
-        gap: (points, gradients, rows) → Frank–Wolfe gaps (b,).
+    Values, inner products and Frank–Wolfe gaps are (b,), gradients like points.
     """
 
     evaluate: Callable[[Array, Rows], tuple[Array, Array]]

@@ -86,11 +86,7 @@ def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     """Return the shortest move (d,) after which the goal is (jointly) nearest; None if there is none.
 
     Any longer move in the same direction into the region's inside reaches the goal; this very one ends in a tie.
-
-    Args:
-        offsets: (k, d), μ_c − x†.
-        goal: the goal's class code.
-        norm: by which moves are measured.
+    Offsets are μ_c − x† (k, d).
 
     >>> shortest_move_into(np.array([[-1.0, 0.0], [3.0, 0.0]]), goal=1, norm=Norm(2.0))
     array([1., 0.])
@@ -114,13 +110,9 @@ def nearer_limits(offsets: Array, goal: int) -> tuple[Array, Array]:
 
 
 def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
-    """Return argmin ‖δ‖_p with normals·δ ≤ slack; None if there is no such δ.
+    """Return argmin ‖δ‖_p with normals (c, d)·δ ≤ slack (c,); None if there is no such δ.
 
-    Args:
-        normals: (c, d), one limit a row.
-        slack: (c,), what each leaves.
-        norm: by which moves are measured.
-        tolerance: by how much linear programmes (p = 1 and ∞) may break a limit; None for their solver's own.
+    For p = 1 and ∞ limits may be broken by a `tolerance`; None for that of the linear programmes' solver.
     """
     if norm.p != 2:
         return _linear_programme(normals, slack, norm, tolerance)

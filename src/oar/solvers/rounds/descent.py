@@ -18,16 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError
-from oar.goals.wishes import Aggregate
 from oar.models.training import Array, Fit
 from oar.online import Back, OnlineProblem, Path, Rollout
 from oar.online.rules.refits import moved_by
 from oar.plans.rounds.plan import OnlinePlan
-from oar.progress import OnStep, silent
 from oar.solvers.descent.descent import DescentEnd, DescentSettings, LossPoint, Way, armijo, descend
 from oar.solvers.feasible.sets import FeasibleBalls, FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.move_search import best_own_move
+from oar.solvers.registry import Task
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
 SLOWLY = 1.0  # budgets: the longest first step of a start that grows
@@ -82,15 +81,10 @@ class RoundSearchResult:
     passes: int
 
 
-def search(
-    problem: OnlineProblem,
-    settings: ProjectedGradient | FrankWolfe,
-    on_step: OnStep = silent,
-    together: Aggregate | None = None,
-    by: int | None = None,
-) -> RoundSearchResult:
+def search(task: Task, settings: ProjectedGradient | FrankWolfe) -> RoundSearchResult:
     """Return the best of several descents."""
-    objective, limits = RolloutObjective(Rollout(problem, together, by)), limits_of(problem)
+    problem, on_step = task.problem, task.on_step
+    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by)), limits_of(problem)
     descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
@@ -208,12 +202,9 @@ def leverage(problem: OnlineProblem, slopes: Array) -> Array:
 
 
 def why(plan: OnlinePlan, told: Array, weighed: bool = False) -> str:
-    """Return a sentence on when the plan acts and why then.
+    """Return a sentence on when the plan acts and why then, by what is told of each round (T,).
 
-    Args:
-        plan: the plan.
-        told: (T,), each round's leverage before any move.
-        weighed: whether it is what each round's data weigh in the last model.
+    That is its leverage before any move or, if `weighed`, what its data weigh in the last model.
     """
     efforts = plan.efforts()
     if not efforts.any():

@@ -112,7 +112,7 @@ class OverRounds(Solver):
         settings = effort.settled(settings)
         usual = effort.loop(_suitable(problem, type(settings)))
         settings = dataclasses.replace(settings, **(usual | given_settings(settings)))
-        return _proposed(problem, search(problem, settings, task.on_step, task.together, task.by), (), self.name)
+        return _proposed(problem, search(task, settings), (), self.name)
 
 
 class ExactOverRounds(OverRounds):
