@@ -105,7 +105,10 @@ class Retraining(ABC):
     def said(self, refit: Refit, query_move: Array | float = 0.0) -> RefitResult:
         """Return the verdict of a refit."""
         loss, success = self.combined(refit, query_move)
-        return RefitResult(loss, success and not self._broken(refit))
+        if success and self.problem.kept is not None:  # limits on what may change for others
+            told = self.effects(refit)
+            success = told is not None and not told.broken
+        return RefitResult(loss, success)
 
     def combined(self, refit: Refit, query_move: Array | float = 0.0) -> tuple[float, bool]:
         """Return what is lowered, and whether enough of those who ask reach their goals."""
@@ -121,13 +124,6 @@ class Retraining(ABC):
     @cached_property
     def _first(self) -> Refit | None:
         return self.refit(Contribution())
-
-    def _broken(self, refit: Refit) -> bool:
-        """Report whether limits on what may change for others are broken."""
-        if self.problem.kept is None:
-            return False
-        told = self.effects(refit)
-        return told is None or bool(told.broken)
 
 
 @dataclass(frozen=True, eq=False)

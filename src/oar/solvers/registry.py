@@ -21,12 +21,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from oar.checks import choose, with_near_names
+from oar.checks import choose, real_numbers, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
 from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
+from oar.plans.refits import Refits
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.progress import OnStep, silent
 from oar.solvers.settings import (
@@ -37,7 +39,6 @@ from oar.solvers.settings import (
     ProjectedGradient,
     given_settings,
 )
-from oar.solvers.user_moves import proposal_of
 
 VERBS = ("individual", "collective", "joint")
 
@@ -102,7 +103,25 @@ class Task:
     @cached_property
     def needs(self) -> frozenset[str]:
         """The names in `NEEDS` of what this problem asks for."""
-        return needs_of(self.problem)
+        problem = self.problem
+        if problem.over_rounds:
+            return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
+        means = problem.model.plain_means
+        parts = {
+            "best": problem.best,
+            "side effects": problem.keep,
+            "table": problem.limits,
+            "own set": problem.own_action,
+        }
+        asked = {
+            "black box": problem.model.only_asked,
+            "parts": problem.people.streamed and not means,
+            "batch norm": problem.model.fixed,
+            "retraining": not means,
+            "goals": not problem.plain,
+            "levers": problem.levers,
+        } | {name: part is not None for name, part in parts.items()}
+        return frozenset(name for name, is_so in asked.items() if is_so)
 
     @property
     def is_auto(self) -> bool:
@@ -127,28 +146,6 @@ class Task:
 def named(solver: Any) -> str:
     """Return the name by which a solver is asked for; "" where settings are given in its place."""
     return solver if isinstance(solver, str) else ""
-
-
-def needs_of(problem: Problem) -> frozenset[str]:
-    """Return the names in `NEEDS` of what a problem asks for."""
-    if problem.over_rounds:
-        return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
-    means = problem.model.plain_means
-    parts = {
-        "best": problem.best,
-        "side effects": problem.keep,
-        "table": problem.limits,
-        "own set": problem.own_action,
-    }
-    asked = {
-        "black box": problem.model.only_asked,
-        "parts": problem.people.streamed and not means,
-        "batch norm": problem.model.fixed,
-        "retraining": not means,
-        "goals": not problem.plain,
-        "levers": problem.levers,
-    } | {name: part is not None for name, part in parts.items()}
-    return frozenset(name for name, is_so in asked.items() if is_so)
 
 
 _effort: ContextVar[EffortLevel] = ContextVar("effort", default=EFFORTS["normal"])
@@ -501,3 +498,40 @@ def _nothing_applies(task: Task) -> OptionError:
     asked = [name for name in NEEDS if name in task.needs and name != "retraining"]
     need = NEEDS[(unknown or asked or ["retraining"])[0]]
     return OptionError(f"{need.argument}: {task.verb} recourse does not know {need.words}; {need.advice}.")
+
+
+def proposal_of(name: str, problem: Problem, found: Any) -> Proposal:
+    """Return moves (n, d) of a user's solver, or a pair of them and the query's own (d,), as a proposal.
+
+    It claims the loss of one refit, and proves nothing.
+    """
+    size, width = problem.people.size, problem.people.dimensions
+    moves, own = found if isinstance(found, tuple) and len(found) == 2 else (found, np.zeros(width))
+    moves, own = _numbers(name, "moves", moves, (size, width)), _numbers(name, "query move", own, (width,))
+    plan = member_plan(problem, own, moves)
+    refits = Refits(plan)
+    return Proposal(
+        plan=plan,
+        solver=name,
+        claimed_loss=float(refits.verdict(refits.planned).loss),
+        gap=np.inf,
+        exact=False,
+        finished=True,
+        steps=0,
+        passes=1,
+        promised=False,
+    )
+
+
+def _numbers(name: str, what: str, given: Any, shape: tuple[int, ...]) -> Array:
+    """Return an array of this shape, without negative zeros; raise where a solver returned something else."""
+    try:
+        numbers, got = real_numbers(given), f"{np.shape(given)} of type {type(given).__name__}"
+    except (TypeError, ValueError) as error:
+        numbers, got = np.empty(0), f"something else of type {type(given).__name__} ({error})"
+    if numbers.shape != shape:
+        raise DataError(
+            f"solver: {name!r} must propose {what} of shape {shape}, got {got}; return an array, or a tuple of "
+            "the members' moves and the query's own."
+        )
+    return numbers + 0.0

@@ -153,7 +153,8 @@ def search(
     held = kept_for_finals(trials, random)
     ended = ""
     try:
-        searching.begin()
+        for candidate in begun:
+            searching.seen.append((trials.loss(candidate, 0), candidate))
         if answers.width and answers.budgets.any():
             for name, policy in policies(settings.policy, answers, outlook):  # the last one that was tried is told
                 points, patient = _Points(problem, policy, start, query), settings.policy == "auto" and name == "signal"
@@ -189,28 +190,21 @@ class _Searching:
 
     def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep) -> None:
         self._trials, self._begun, self._on_step = trials, begun, on_step
-        self._seen: list[tuple[float, Candidate]] = []
-        self._first: list[tuple[float, Candidate]] = []  # with the first seed
+        self.seen: list[tuple[float, Candidate]] = []
         self._recent: list[Candidate] = []
         self._middle: list[Candidate] = []
         self.random, self.steps = False, 0
 
-    def begin(self) -> None:
-        """Try staying put, and what it starts from."""
-        for candidate in self._begun:
-            self._seen.append((self._trials.loss(candidate, 0), candidate))
-            self._first.append(self._seen[-1])
-
     def generations(self, policy: _Points, settings: DirectSearch, held: int, patient: bool) -> None:
         """Ask and tell, until trainings run short; if `patient`, until half are gone and nothing was better."""
-        began, half = len(self._seen), self._trials.left // 2
+        began, half = len(self.seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise NoTrainingsLeft(
                     f"It may take {self._trials.most:,} trainings, and needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
-            before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))
+            before, since = ([loss for loss, _ in some] for some in (self.seen[:began], self.seen[began:]))
             if not self.random and min(before + since) <= LITTLE:
                 raise NoTrainingsLeft("")
             if patient and not self.random and self._trials.left < half and not min(since) < min(before):
@@ -221,7 +215,7 @@ class _Searching:
                 loss, guide = self._trials.guided(tried[-1], self.steps if self.random else 0)
                 losses.append(loss)
                 guides.append(guide)
-                self._seen.append((loss, tried[-1]))
+                self.seen.append((loss, tried[-1]))
             self.steps += 1
             self._recent.append(tried[int(np.argmin(losses))])
             middle = tell(guides)
@@ -231,14 +225,14 @@ class _Searching:
     def best(self, random: bool) -> tuple[Candidate, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
         if not random:
-            if not self._seen:
+            if not self.seen:
                 return self._begun[-1], np.nan
-            loss, least = min(self._seen, key=lambda one: one[0])
+            loss, least = min(self.seen, key=lambda one: one[0])
             return least, loss
         others = [*self._middle, *self._recent[::-1]]
         best, mean = best_of(self._trials, self._begun, others[:FOUND], FRESH)
         if np.isnan(mean):  # too few trainings for that: those of one seed can be compared
-            mean, best = min(self._first, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
+            mean, best = min(self.seen[: len(self._begun)], key=lambda one: one[0], default=(np.nan, self._begun[-1]))
         return best, mean
 
 

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Array
-from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme
+from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme, column_units
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
-from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
 from oar.solvers.query.shortest_move import least_distance
 

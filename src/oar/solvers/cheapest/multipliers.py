@@ -14,7 +14,7 @@ import numpy as np
 
 from oar.models.training import Array
 from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
-from oar.solvers.cheapest.scaling import column_units
+from oar.solvers.cheapest.highs import column_units
 from oar.solvers.query.shortest_move import least_distance
 
 WIDER = (

@@ -81,8 +81,10 @@ def _within(space: Space, each: Range) -> list[Space]:
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
     if each.levels is not None:
         return _at_levels(space, place, each.levels, entries)
-    low, high = edges(each, _unit(space, place.start, entries))
-    start = space.start[place.start]
+    at = place.start
+    unit = float(space.basis[at, entries[0]] / space.prices[entries[0]]) if entries.size else 0.0  # what costs 1
+    low, high = edges(each, unit)
+    start = space.start[at]
     if not entries.size:
         return [space] if holds((each,), space.encoding, space.start[None], space.start[None])[0] else []
     entry, size = entries[0], space.basis[place.start, entries[0]]
@@ -141,8 +143,3 @@ def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:
         row_errors=np.vstack([space.row_errors, np.zeros((len(rows), space.size))]),
         row_slack=np.concatenate([space.row_slack, np.zeros(len(rows))]),
     )
-
-
-def _unit(space: Space, at: int, entries: NDArray[np.intp]) -> float:
-    """Return what costs 1 in a column."""
-    return float(space.basis[at, entries[0]] / space.prices[entries[0]]) if entries.size else 0.0

@@ -64,18 +64,14 @@ def _values(space: Space) -> tuple[Array, Array]:
     return np.abs(space.start[main]), np.abs(space.basis[main, np.arange(space.size)])
 
 
-def _numbers(space: Space) -> NDArray[np.bool_]:
-    """Return which entries (v,) are of columns whose values are not whole."""
-    schema = space.encoding.schema
-    return np.array([schema[schema.names[column]].kind == "number" for column in space.column], dtype=bool)
-
-
 def _off_steps(space: Space) -> tuple[Array, float]:
     """Return by how much (v,) of a step a stepped number may be off it, and what that may save."""
     if not space.size:
         return np.zeros(0), 0.0
     values, sizes = _values(space)
-    off = np.where(space.whole & _numbers(space), 16 * _rounding(space) * values / sizes, 0.0)
+    schema = space.encoding.schema
+    numbers = [schema[schema.names[column]].kind == "number" for column in space.column]  # which are not whole
+    off = np.where(space.whole & numbers, 16 * _rounding(space) * values / sizes, 0.0)
     return off, 0.0 if space.kind == "l0" else float(space.prices @ off)
 
 

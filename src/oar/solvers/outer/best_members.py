@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,18 +49,13 @@ def _of_centroids(problem: Problem, number: int, propose: Propose, query: bool) 
     return _honest(found, problem, number)
 
 
-@dataclass(frozen=True, eq=False)
 class Ranking:
     """A ranking of members by their first-order gains at true refits, and who can be chosen."""
 
-    answering: OneResponse
-    able: Mask
-
-    @staticmethod
-    def of(problem: Problem, signal: Any, query: bool) -> Ranking:
+    def __init__(self, problem: Problem, signal: Any, query: bool) -> None:
         """Bind a problem; those can be chosen whose budget and weight are above 0."""
-        answering = OneResponse.of(problem, signal, query)
-        return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
+        self.answering = OneResponse.of(problem, signal, query)
+        self.able: Mask = (self.answering.budgets > 0) & (self.answering.weights > 0)
 
     def order(self, plan: Any) -> NDArray[np.intp]:
         """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
@@ -103,7 +98,7 @@ class Ranking:
 
 
 def _found(problem: Problem, number: int, propose: Propose, signal: Any, query: bool) -> Proposal:
-    ranking = Ranking.of(problem, signal, query)
+    ranking = Ranking(problem, signal, query)
     if number >= int(ranking.able.sum()):
         return _honest(propose(ranking.able), problem, number)
     members, convex = ranking.first(number, None), problem.model.convex

@@ -27,7 +27,7 @@ from oar.defences.settings import check_number
 from oar.errors import NumericsError, OptionError
 from oar.online.bound_training import bind, flat_form, shares_units
 from oar.people import Population
-from oar.signals.largest_eigenvalue import sharpness
+from oar.signals.backpropagation import sharpness
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
