@@ -34,6 +34,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
 from oar.solvers.feasible.sets import FeasibleBalls
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 from oar.solvers.settings import Exact
 
 MET = 1e-10  # the share of a loss that may be rounding
@@ -202,3 +203,15 @@ def _exact(problem: Problem, moves: Array, suffices: str = "") -> Proposal:
         passes=training.passes,
         suffices=suffices,
     )
+
+
+class ThroughBatchNorm(Wrapper):
+    """Test-time batch norm: exact for one layer, and with proofs about what the descent finds."""
+
+    name, requires = "batch norm", frozenset({"batch norm"})
+    serves = IN_MEMORY - {"best", "levers", "side effects", "own set"}
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Solve exactly, or ask for a descent."""
+        within = self.inside(task)
+        return solve(task.problem, task.solver, task.signal, lambda solver: task.ask(solver=solver, within=within))

@@ -32,6 +32,7 @@ GENERATIONS = 30
 MOST_ROUNDS = 30
 SETTLED = 1e-9
 MANY, THIN, NEAREST = 64, 4, 8  # of labels alone: from so many points on every fourth place, to the nearest eight
+Losses = Callable[[Array], Array]
 ENDED = "It looked in many places, and proves nothing about others."
 
 
@@ -44,9 +45,7 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     def losses(moves: Array) -> Array:
         return np.mean([_losses(asking, box, moves, alone=len(boxes) == 1) for box in boxes], axis=0)
 
-    rng = np.random.default_rng(seed)
-    search = _plain if problem.limits is None else _whole
-    move, loss, steps = search(problem, asking, losses, rng, seed)
+    move, loss, steps = (_plain if problem.limits is None else _whole)(problem, losses, seed)
     if boxes[0].says(problem.query_features[None]).labels_alone:
         both = [np.zeros_like(move), move]
         stay, loss = (
@@ -105,9 +104,9 @@ def _towards(problem: Problem, rng: np.random.Generator) -> Array:
     return features[drawn] - problem.query_features
 
 
-def _plain(
-    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
-) -> tuple[Array, float, int]:
+def _plain(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, int]:
+    """Search among moves in a ball."""
+    rng = np.random.default_rng(seed)
     norm, budget, width = problem.allowance.norm, problem.query_budget, problem.people.dimensions
 
     def allowed(moves: Array) -> Array:
@@ -136,10 +135,9 @@ def _plain(
     return best, least, steps
 
 
-def _whole(
-    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
-) -> tuple[Array, float, int]:
+def _whole(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, int]:
     """Search among whole moves of one person of a table."""
+    rng = np.random.default_rng(seed)
     size = problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
     width = measured.columns.size

@@ -48,7 +48,7 @@ def one_by_one(descent: DescentProblem, history: History, rounds: int = MOST_ROU
         stood = moves[member].copy()
         moves[member] = aim
         with suppress(NumericsError):
-            outcome = descent.judged(moves.copy(), best.step.memory, PRECISION)
+            outcome = descent.objective.outcome(moves.copy(), best.step.memory, PRECISION)
             if outcome.loss < loss - BETTER * abs(loss):
                 loss, steps = outcome.loss, steps + 1
                 continue

@@ -299,10 +299,6 @@ class DescentProblem:
         """Whether the deadline is over."""
         return time.monotonic() > self.settings.deadline
 
-    def judged(self, moves: Array, memory: Memory | None, precision: float) -> Outcome:
-        """Return what a refit says of some moves."""
-        return self.objective.outcome(moves, memory, precision)
-
     def improved(self, start: Array, most: int, began: LossPoint | None = None, longest: float = FAR) -> DescentEnd:
         """Descend from one place by at most so many steps; `began` is the point there, where it is known."""
         settings = replace(self.settings, max_steps=min(most, self.settings.max_steps), longest=longest)

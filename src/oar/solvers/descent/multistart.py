@@ -97,7 +97,7 @@ class Multistart:
         return all(self._asked(maker) for maker in makers)
 
     def _asked(self, maker: StartMaker) -> bool:
-        judged = self.problem.judged
+        judged = self.problem.objective.outcome
         with suppress(NumericsError):  # where a start cannot be made, or not be refitted, others stand
             for start in maker(self.history):
                 before = self.best

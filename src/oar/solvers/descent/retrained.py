@@ -182,7 +182,7 @@ def _tightly(descent: DescentProblem, reached: DescentEnd) -> Outcome:
     if not scratch and point.signal_norm * point.residual <= CLEAR * abs(point.loss):
         return step.outcome
     with suppress(NumericsError):
-        return descent.judged(reached.moves, None if scratch else step.memory, TIGHT)
+        return descent.objective.outcome(reached.moves, None if scratch else step.memory, TIGHT)
     return step.outcome
 
 

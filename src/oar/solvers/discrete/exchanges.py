@@ -71,7 +71,7 @@ class ExchangeSearch:
         if (moves == here.moves).all():
             return here
         with suppress(NumericsError):
-            outcome = self.descent.judged(moves, here.step.memory, PRECISION)
+            outcome = self.descent.objective.outcome(moves, here.step.memory, PRECISION)
             if outcome.loss - here.loss <= TRIFLE * (self.unmoved.loss - here.loss):
                 swept = replace(here, point=self.descent.objective.signalled(moves, outcome))
                 return replace(swept, gap=self._gap_bound(swept))
@@ -87,7 +87,7 @@ class ExchangeSearch:
         for moves in other_ways(self.problem, point.gradient, lambda gradient: whole.response(-gradient)):
             start = whole.settled(moves, np.zeros_like(moves))
             with suppress(NumericsError):
-                if self.descent.judged(start, None, PRECISION).loss < best.loss:
+                if self.descent.objective.outcome(start, None, PRECISION).loss < best.loss:
                     yield start
 
     def _exchanged(self, start: Array, began: Outcome | None = None) -> DescentEnd:
@@ -134,7 +134,7 @@ class ExchangeSearch:
                 trial = moves.copy()
                 trial[person] = aim
                 with suppress(NumericsError):
-                    outcome = descent.judged(trial, here.step.memory, PRECISION)
+                    outcome = descent.objective.outcome(trial, here.step.memory, PRECISION)
                     if outcome.loss < loss - descent.settings.tolerance * abs(loss):
                         moves, last, loss = trial, outcome, outcome.loss
             if not loss < here.loss:
@@ -184,7 +184,7 @@ class ExchangeSearch:
         whole, objective = self.whole, self.descent.objective
         fixed = np.where(whole.discrete, about, 0.0) if fixed is None else fixed
         if whole.discrete.all():
-            began = self.descent.judged(fixed, None, PRECISION) if began is None else began
+            began = self.descent.objective.outcome(fixed, None, PRECISION) if began is None else began
             return DescentEnd(objective.signalled(fixed, began), np.inf, [began.loss], "steps")
         training: Any = objective.training
         rest = FeasibleRegions(whole.rest(fixed), self.descent.feasible.weights)
@@ -240,7 +240,7 @@ class ExchangeSearch:
             moves = here.moves.copy()
             moves[some] = aims[some]
             with suppress(NumericsError):
-                outcome = descent.judged(moves, memory, PRECISION)
+                outcome = descent.objective.outcome(moves, memory, PRECISION)
                 if outcome.loss >= least:
                     break
                 if outcome.loss < enough:
