@@ -60,7 +60,10 @@ def solve(space: Space, goal: Leads) -> CheapestChange:
         found = _least_squares(programme) if space.kind == "l2" else _fewest(programme)
     if not found.found:
         return found
-    if not programme.within_limits(found.change):  # HiGHS could not tell: there may be a change, and there may be none
+    rows, room = programme.normals[programme.goals :], programme.room[programme.goals :]
+    slack = 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(found.change))
+    # Leads are asked about again. Where another row is broken HiGHS could not tell: there may be a change, or none.
+    if not (rows @ found.change <= room + slack).all():
         return CheapestChange(bound=0.0, finished=False)
     change = found.change * units
     return replace(found, change=change, cost=space.cost(change))
@@ -132,11 +135,6 @@ class Programme:
         """Report whether v keeps every row, to far less than a margin."""
         slack = SLACK * (1 + np.abs(self.normals) @ np.abs(change))
         return bool((self.normals @ change <= self.room + slack).all())
-
-    def within_limits(self, change: Array) -> bool:
-        """Report whether v keeps every row but those of leads, which are asked about again, to a share of its size."""
-        rows, room = self.normals[self.goals :], self.room[self.goals :]
-        return bool((rows @ change <= room + 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(change))).all())
 
     def cheapest(self, prices: Array) -> CheapestChange:
         """Return the change of the lowest Σ prices |v|."""
@@ -322,11 +320,19 @@ class _Squares:
             self.support(share * first / space.prices)
 
     def support(self, change: Array) -> None:
-        """Add the lines that touch the squares at these sizes."""
+        """Add the lines slope · w − below ≤ square · w² that touch the squares at these sizes.
+
+        A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
+        """
         space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner
         for place, entry in enumerate(self.bent.tolist()):
-            whole = bool(space.whole[entry])
-            for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
+            size, square = abs(change[entry]), self.squares[entry]
+            lines = [(size, 2 * square * size, square * size**2)]
+            if space.whole[entry]:
+                near = float(np.rint(size))
+                places = sorted({max(near - 1, 0.0), near})
+                lines = [(m, square * (2 * m + 1), square * m * (m + 1)) for m in places]
+            for at, slope, below in lines:
                 row = np.zeros(self.costs.size)
                 row[:parts][owner == entry] = slope
                 row[parts + place] = -1.0
@@ -348,17 +354,6 @@ class _Squares:
         high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
         found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), (high, low))
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
-
-
-def _supports(size: float, square: float, whole: bool) -> list[tuple[float, float, float]]:
-    """Return (place, slope, below) of lines slope · w − below ≤ square · w² that touch it at w = size.
-
-    A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
-    """
-    if not whole:
-        return [(size, 2 * square * size, square * size**2)]
-    near = float(np.rint(size))
-    return [(m, square * (2 * m + 1), square * m * (m + 1)) for m in sorted({max(near - 1, 0.0), near})]
 
 
 def _fewest(programme: Programme) -> CheapestChange:

@@ -81,9 +81,13 @@ class LeverSolver:
         return replace(state, loss=self._ground(state.given).loss({}))
 
     def pulled(self) -> list[LeverProposal]:
-        """Return what the levers reach on people who stay: each lever alone, and both together."""
+        """Return what the levers reach on people who stay: each lever alone, and both, in turns from either."""
         if self.soft:
-            return self._softly()
+            soft = self._softened(self.unmoved, self.effort)
+            if not self.levers.withhold:
+                return [soft]
+            strike = self._struck(self.unmoved, self.effort)
+            return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
         return [self._state(self.before, one) for one in self._anew(self._as_given, self.effort)]
 
     def pulled_further(self, state: LeverProposal) -> list[LeverProposal]:
@@ -113,14 +117,6 @@ class LeverSolver:
     def _state(self, start: Contribution, pulled: LeverSearchEnd) -> LeverProposal:
         given = applied(pulled.changes, start)
         return LeverProposal(given, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
-
-    def _softly(self) -> list[LeverProposal]:
-        """Soften labels; with strikes, take turns from either."""
-        soft = self._softened(self.unmoved, self.effort)
-        if not self.levers.withhold:
-            return [soft]
-        strike = self._struck(self.unmoved, self.effort)
-        return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
 
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""

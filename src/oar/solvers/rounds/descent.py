@@ -120,20 +120,12 @@ def _starts(
         yield stay
     yield from _everyone_alike(problem, objective, unmoved)
     if problem.has_totals and settings.restarts:
-        yield from _in_one_round(problem, limits, unmoved.gradient)
+        # Everybody's choosing when to act makes many minima: full responses in one round alone, of most leverage first.
+        for number in np.argsort(-leverage(problem, unmoved.gradient), kind="stable")[:MOST_ROUNDS]:
+            yield limits.respond(np.where((problem.stream.when == number)[:, None], unmoved.gradient, 0.0))
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
         yield limits.respond(rng.standard_normal(stay.shape))
-
-
-def _in_one_round(problem: OnlineProblem, limits: FeasibleSet, slopes: Array) -> Iterator[Array]:
-    """Yield full responses in one round alone, for the rounds of most leverage.
-
-    Everybody's choosing when to act makes many minima, in which some act early and some late.
-    """
-    levers, when = leverage(problem, slopes), problem.stream.when
-    for number in np.argsort(-levers, kind="stable")[:MOST_ROUNDS]:
-        yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
 def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: LossPoint) -> Iterator[Array]:
