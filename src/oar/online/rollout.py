@@ -265,13 +265,9 @@ class Rollout:
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """The queries and their goals.
+    """The queries and their goals: points (q, d) before any move, and who of all rounds' people they are (q,).
 
-    Attributes:
-        wishes: what each query wants.
-        points: (q, d) where they stand before any move.
-        members: (q,) who of all rounds' people they are, where they move with their own data; else None.
-        together: how their losses become one.
+    The latter is None where they do not move with their own data.
     """
 
     wishes: tuple[Wish, ...]

@@ -230,13 +230,9 @@ class Candidate(Contribution):
 
 
 class Trials(BlackBoxTraining):
-    """Counted trainings for one problem.
+    """Counted trainings for one problem: at the most so many, none of which may end after a deadline.
 
-    Args:
-        problem: whose model is a black box.
-        most: trainings that may be begun.
-        deadline: the reading of `time.monotonic` after which none may end.
-        began: what was asked of the black box before, where some of that counts here, too; None for all of it.
+    What was asked of the black box before counts from `began` on.
     """
 
     def __init__(self, problem: Problem, most: int, deadline: float = np.inf, began: Calls | None = None) -> None:

@@ -58,13 +58,7 @@ class Refit(ABC):
 
 
 class Retraining(ABC):
-    """A problem's model, retrained on what people might hand in.
-
-    Attributes:
-        problem: whose model is retrained.
-        features: (n, d) everyone before any move.
-        refits: how many refits there were.
-    """
+    """A problem's model, retrained on what people might hand in; features (n, d) are everyone's before any move."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.refits = problem, 0
@@ -162,20 +156,12 @@ class TrainedRefit(Refit):
 
 
 class OwnTraining(Retraining):
-    """Retraining by a model's own training.
+    """Retraining by a model's own training, to a gradient norm of `precision`.
 
     Where training has one minimum, a refit starts from another one near it, or else from the first; where it has many,
     from scratch. Differentiated at a refit, with v = H⁻¹g and a member's score s = vᵀ∇_θ ℓ(θ; x, y), it also says what
-    other labels are worth.
-
-    Args:
-        problem: whose model can be trained by the package.
-        precision: the gradient norm of refits.
-        empty: of everyone's weight, the share that a class must have more than to be trained on.
-
-    Attributes:
-        training: the model bound to the people as they are.
-        passes: how often refits, signals and scores read all the data.
+    other labels are worth. A class must have more than the share `empty` of everyone's weight to be trained on, and
+    `passes` counts how often refits, signals and scores read all the data.
     """
 
     def __init__(self, problem: Problem, precision: float = TIGHT, empty: float = 0.0) -> None:

@@ -49,11 +49,7 @@ class RolloutRefit(Refit):
 
 
 class RolloutTraining(Retraining):
-    """Retraining by an update rule, round by round.
-
-    Attributes:
-        rollout: the rule and the stream that it is run over.
-    """
+    """Retraining by an update rule, round by round."""
 
     problem: OnlineProblem
 

@@ -159,6 +159,17 @@ def check_begun(rule: str, model: Any, started: bool) -> None:
         )
 
 
+class OfTheNewest:
+    """What rules have in common that go on from the last θ with the newest batch alone."""
+
+    name: ClassVar[str]
+    reads: ClassVar[int | None] = 1
+
+    def check(self, stream: Stream, model: Any, started: bool) -> None:
+        """Raise where there is nowhere to begin."""
+        check_begun(self.name, model, started)
+
+
 def last_or_start(update: Update, rule: str) -> Any:
     """Return θ before, or the model's own start where nothing was deployed."""
     if update.before is not None:

@@ -82,9 +82,7 @@ def _heard(training: Any, model: Differentiable, parameters: Array, signal: Arra
 class Answers:
     """The responses of one problem's people to scores, within their own limits.
 
-    Attributes:
-        on_table: whether moves are whole ones on a table.
-        shares: of the way to a response, which are tried one after the other.
+    Shares of the way to a response are tried one after the other.
     """
 
     on_table = False

@@ -36,14 +36,14 @@ class OfBlackBox(Solver):
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Take an exact solution where there is one; "auto" searches where nothing is known exactly."""
-        alone, began = task.verb == "individual", _calls(task.problem).copy()
+        alone, began = task.verb == "individual", task.problem.model.calls.copy()
         if not alone:
             _check(task)
         settings = current_effort().settled(settings)
         if task.verb != "joint" and (task.is_auto or isinstance(settings, Exact)):
             found = (exact_move if alone else neighbours_collective.propose)(task.problem)
             if found is not None:
-                return replace(found, calls=_calls(task.problem).since(began))
+                return replace(found, calls=task.problem.model.calls.since(began))
             if not task.is_auto:
                 raise OptionError(
                     "solver: 'exact' is for one decision tree (individual recourse) and for nearest neighbours, on "
@@ -94,11 +94,6 @@ def _check(task: Task) -> None:
         )
     if problem.levers and problem.keep is not None:
         problem.only_moves("a plan that must leave others alone")
-
-
-def _calls(problem: Problem) -> Calls:
-    model: Any = problem.model
-    return model.calls
 
 
 def _by_surrogates(problem: Problem, settings: Surrogate, query: bool) -> Proposal:

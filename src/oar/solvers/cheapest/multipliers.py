@@ -69,7 +69,7 @@ class _Programme:
         flat = np.array([float(statement.flat[statement.column == column][0]) for column in shares])
         costs = np.concatenate([costs, flat])
         unit = float(costs.max(initial=0.0)) or 1.0
-        ties, rights = self._ties(shares)
+        ties = self._ties(shares)
         bounds = np.column_stack(
             [
                 np.concatenate([self.bottom / self.columns, np.zeros(len(shares))]),
@@ -77,7 +77,7 @@ class _Programme:
             ]
         )
         rows = np.vstack([np.hstack([self.rows, np.zeros((len(self.rows), len(shares)))]), ties])
-        found = _asked(costs / unit, rows, np.concatenate([self.room, rights]), bounds)
+        found = _asked(costs / unit, rows, np.append(self.room, np.zeros(len(ties))), bounds)
         if found is None:
             return None
         place, marginals = found
@@ -114,7 +114,7 @@ class _Programme:
                 found.append(int(number))
         return found
 
-    def _ties(self, shares: list[int]) -> tuple[Array, Array]:
+    def _ties(self, shares: list[int]) -> Array:
         """Return rows that say: an entry goes no further than the share of its column's cost that is paid."""
         found = []
         for place, column in enumerate(shares):
@@ -122,7 +122,7 @@ class _Programme:
                 row = np.zeros(self.owner.size + len(shares))
                 row[at], row[self.owner.size + place] = self.columns[at] / self.top[at], -1.0
                 found.append(row)
-        return np.array(found).reshape(len(found), self.owner.size + len(shares)), np.zeros(len(found))
+        return np.array(found).reshape(len(found), self.owner.size + len(shares))
 
     def _joined(self, place: Array) -> Array:
         change = np.zeros(self.part.low.size)

@@ -69,9 +69,7 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 class Ground(ABC):
     """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays.
 
-    Attributes:
-        exact: whether `promised` are losses of true refits, not first-order estimates.
-        start: what everyone hands in without any change.
+    It is exact where `promised` are losses of true refits, not first-order estimates.
     """
 
     exact: bool = False

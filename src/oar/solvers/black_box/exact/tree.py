@@ -27,12 +27,9 @@ NO_LEAF = "no leaf of the tree gives"
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaves that the query can get into at all, by the shortest move into each.
+    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,).
 
-    Attributes:
-        moves: (l, d). lengths: (l,), in the problem's norm.
-        losses: (l,), the goal loss in each. reached: (l,), whether it gives the goal.
-        level: whether any gives the goal as much as another class, and no more.
+    `level` says whether any gives the goal as much as another class, and no more.
     """
 
     moves: Array
