@@ -141,8 +141,7 @@ class Programme:
         quick = self._filled(prices) if self.goals == 1 and self.space.apart else None
         if quick is not None:
             return quick
-        zero = np.zeros((0, self.parts))
-        found = self.run(prices[self.owner], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        found = self.run(prices[self.owner], np.zeros((0, self.parts)), np.zeros(0))
         if not found.found or self.keeps(found.change):
             return found
         change = self.refined(found.change, ~self.space.whole)
@@ -205,13 +204,13 @@ class Programme:
         costs: Array,
         more_rows: Array,
         more_room: Array,
-        more_whole: NDArray[np.bool_],
+        switches: bool = False,
         bounds: tuple[Array, Array] | None = None,
     ) -> CheapestChange:
         """Minimise costs · z with z = (p, n, others ≥ 0); `more_rows` z ≤ `more_room` are added.
 
-        `bounds`, the highest and the lowest, replace those of v. The first answer says what size costs have, and a
-        second one is asked for where HiGHS may have left too much open in the first.
+        With `switches` the others are 0 or 1; `bounds`, the highest and the lowest, replace those of v. The first
+        answer says what size costs have, and a second one is asked for where HiGHS may have left too much open in it.
         """
         if not costs.size:  # a rule leaves nothing to change
             still = np.zeros(self.space.size)
@@ -224,9 +223,9 @@ class Programme:
             costs=costs,
             rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
             room=np.concatenate([STIFF * self.room, more_room]),
-            whole=np.concatenate([self.space.whole[self.owner], more_whole[self.parts :]]),
+            whole=np.append(self.space.whole[self.owner], np.full(others, switches)),
             bottom=np.zeros(costs.size),
-            top=np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)]),
+            top=np.concatenate([high[self.up], -low[self.down], np.full(others, 1.0 if switches else np.inf)]),
         )
         return self._branched(question)
 
@@ -352,7 +351,7 @@ class _Squares:
         space, most = self.programme.space, (1 + PROVED) * cost / self.programme.space.prices
         most = np.where(space.whole, np.floor(most), most)
         high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
-        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), (high, low))
+        found = self.programme.run(costs, rows, room, bounds=(high, low))
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
 
 
@@ -409,8 +408,7 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
         size = max(tops[part], 1.0)
         row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
         rows.append(row)
-    whole = np.concatenate([np.zeros(parts, dtype=bool), np.ones(bent.size, dtype=bool)])
-    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), whole, (high, low))
+    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), switches=True, bounds=(high, low))
     if not found.found:
         return found
     change = _without_dust(programme, found.change)

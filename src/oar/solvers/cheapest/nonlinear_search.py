@@ -22,7 +22,7 @@ from oar.models.differentiable import need_jax_functions
 from oar.models.training import Array
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest.highs import NOWHERE, CheapestChange
+from oar.solvers.cheapest.highs import CheapestChange
 from oar.solvers.cheapest.milp import Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
 
@@ -174,21 +174,23 @@ class LinearTask(PersonTask):
 
 def search(task: PersonTask, examples: Array) -> CheapestChange:
     """Return a cheap change v that reaches the goal, if one is found; a cheaper one may exist."""
-    space = task.space
-    best, lowest = NOWHERE, np.inf
+    space, best = task.space, CheapestChange(bound=0.0)
+
+    def shortened(changes: list[Array], best: CheapestChange) -> CheapestChange:
+        for change in changes:
+            shorter = _shortened(task, change)
+            if space.cost(shorter) < best.cost:
+                best = CheapestChange(shorter, space.cost(shorter), 0.0)
+        return best
+
     for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
-        for change in _in_a_row(task, start):
-            shortened = _shortened(task, change)
-            if space.cost(shortened) < lowest:
-                best, lowest = shortened, space.cost(shortened)
-    if lowest == np.inf:
-        return CheapestChange(bound=0.0)
-    reach = 1 + lowest if space.kind != "l0" else 3 * (1 + float(np.abs(best).max()))  # where going far is free
-    for change in _in_a_row(task, best, width=reach, exact=True):
-        shortened = _shortened(task, change)
-        if space.cost(shortened) < lowest:
-            best, lowest = shortened, space.cost(shortened)
-    return CheapestChange(best, lowest, 0.0)
+        best = shortened(_in_a_row(task, start), best)
+    if not best.found:
+        return best
+    reach = 1 + best.cost
+    if space.kind == "l0":  # where going far is free
+        reach = 3 * (1 + float(np.abs(best.change).max()))
+    return shortened(_in_a_row(task, best.change, width=reach, exact=True), best)
 
 
 def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
@@ -260,8 +262,7 @@ def _programme(task: PersonTask, here: Array, width: float, exact: bool) -> Arra
     # −slopes·v − lacking ≤ (leads − margins) / scales, with one number for what the worst lead lacks
     rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])
     costs = np.concatenate([space.prices[owner], [LACKING]])
-    whole = np.zeros(costs.size, dtype=bool)
-    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, whole, (high, low))
+    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, bounds=(high, low))
     return found.change if found.found else None
 
 
