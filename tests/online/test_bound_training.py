@@ -9,7 +9,7 @@ import oar
 from oar import online
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.training import Fit
-from oar.online.bound_training import bind, flat_form, own_form
+from oar.online.bound_training import bind, flat_form
 
 PEOPLE = oar.Population(100 * batch(3).features + [500.0, -2.0], batch(3).labels, batch(3).weights)
 
@@ -57,13 +57,13 @@ def test_fits_end_where_the_gradient_does_and_solves_solve(model):
     assert np.allclose(flat_form(training, own, "start"), fit.parameters, rtol=1e-6, atol=1e-9)
     rows = PEOPLE.features[:4]
     assert np.allclose(
-        model.probabilities(own_form(training, fit.parameters), rows), model.probabilities(own, rows), atol=1e-7
+        model.probabilities(training.parameters(fit.parameters), rows), model.probabilities(own, rows), atol=1e-7
     )
 
 
 def test_nearest_centroid_knows_ties_as_the_model_does():
     training = bind(oar.NearestCentroid(), PEOPLE)
-    found = own_form(training, oar.NearestCentroid().fit(PEOPLE).positions.ravel())
+    found = training.parameters(oar.NearestCentroid().fit(PEOPLE).positions.ravel())
     assert (found.sizes >= np.abs(found.positions).max(axis=1)).all()
     loss, pull, slope = training.goal(found.positions.ravel(), found.positions[0], np.eye(3)[0])  # the query is there
     assert np.isfinite([loss, *pull, *slope]).all()

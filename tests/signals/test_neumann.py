@@ -10,7 +10,7 @@ from support.signal_problems import cosine, softmax_world
 
 from oar.errors import DataError, NumericsError
 from oar.signals import Implicit, Memory, Neumann
-from oar.signals.largest_eigenvalue import sharpness
+from oar.signals.backpropagation import sharpness
 
 
 def relative_error(step, exact):

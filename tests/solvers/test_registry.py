@@ -8,7 +8,7 @@ import pytest
 import oar
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.solvers import Solver, Task, register, registered, unregister
-from oar.solvers.registry import NEEDS, check_known, names, needs_of
+from oar.solvers.registry import NEEDS, check_known, names
 
 RNG = np.random.default_rng(3)
 CODES = np.arange(24) % 2
@@ -186,8 +186,8 @@ def test_a_named_solver_that_refuses_says_why_and_what_applies():
 def test_every_need_is_served_by_some_solver_of_every_kind_that_has_it():
     served = {name for one in registered() for name in one.serves | one.requires}
     assert served == set(NEEDS)
-    assert needs_of(problem()) == {"retraining"}
-    assert needs_of(problem(oar.NearestCentroid())) == frozenset()
+    assert Task(problem(), "collective").needs == {"retraining"}
+    assert Task(problem(oar.NearestCentroid()), "collective").needs == frozenset()
     assert "auto" not in names()
 
 

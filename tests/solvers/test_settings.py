@@ -10,7 +10,7 @@ import oar
 from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.solvers import EFFORTS, DirectSearch, EffortLevel, ProjectedGradient, default_effort
-from oar.solvers.registry import as_solver, current_effort
+from oar.solvers.registry import current_effort
 
 RNG = np.random.default_rng(5)
 CODES = np.arange(18) % 3
@@ -53,7 +53,7 @@ def test_effort_is_set_for_a_block_and_no_longer():
         assert current_effort() is EFFORTS["quick"]
         with default_effort(None):
             assert current_effort() is EFFORTS["quick"]
-        assert as_solver("auto", DirectSearch(), (DirectSearch,)).refits == 20
+        assert current_effort().settled(DirectSearch()).refits == 20
     assert current_effort().name == "normal"
     with pytest.raises(
         oar.errors.OptionError, match="effort: must be one of 'quick', 'normal', 'thorough', got 'quik'"

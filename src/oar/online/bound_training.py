@@ -29,11 +29,10 @@ from oar.errors import DataError
 from oar.models import Centroids
 from oar.models.linear.losses import Linear, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, units_of
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.online.rules.protocol import Update
 from oar.people import Population
 
-Array = NDArray[np.float64]
 LIGHT = 1e-6  # slopes of a penalty below which it may be next to nothing
 BESIDE = 1e-6  # the gradient norm of a fit, beside its risk
 LEAST = 1e-17  # which digits do not tell from 0
@@ -46,25 +45,15 @@ def bind(model: Any, people: Population) -> Any:
 
     Only `Scaled` models keep the units of the people that they are bound to (`shares_units` says so).
     """
-    if gains(model, people.size):
-        return PaddedTraining(_bound(model, padded(people)), people.size)
-    return _bound(model, people)
-
-
-def _bound(model: Any, people: Population) -> Any:
-    if model.quick:
-        return FeatureUnits.of(model, people)
-    return model.training(people)
+    padding = gains(model, people.size)
+    every = padded(people) if padding else people
+    training = FeatureUnits.of(model, every) if model.quick else model.training(every)
+    return PaddedTraining(training, people.size) if padding else training
 
 
 def shares_units(model: Any) -> bool:
     """Report whether θ means the same in every round."""
     return model.unscaled is model
-
-
-def own_form(training: Any, flat: Array) -> Any:
-    """Return θ as the model's own predict and goal_loss take it: centroids, a matrix (W, b), or a pytree."""
-    return training.parameters(flat)
 
 
 def flat_form(training: Any, given: Any, argument: str) -> Array:
@@ -78,7 +67,7 @@ def flat_form(training: Any, given: Any, argument: str) -> Array:
             raise DataError(f"{argument}: must be numbers, got an object of type {type(given).__name__}.") from None
         flat = array.ravel()
         if array.ndim > 1 and flat.size == training.parameter_count:
-            own = own_form(training, flat)
+            own = training.parameters(flat)
             shape = np.shape(own.positions) if isinstance(own, Centroids) else np.shape(own)
             if shape and shape != array.shape:  # as of a matrix that was transposed
                 raise DataError(
@@ -105,13 +94,9 @@ def update_of(
 ) -> Update:
     """Return one round's work: `people` are all whom the rule reads, `newest` (m,) who of them has just arrived."""
     training = bind(model, people)
+    classes = () if model.regresses else people.classes
     # A rule may write to θ before
-    return Update(number, copy(before), training, training.moved(moves), newest, class_labels(model, people))
-
-
-def class_labels(model: Any, people: Population) -> tuple[Any, ...]:
-    """Return the labels in the order of their codes; nothing where values are predicted."""
-    return () if model.regresses else people.classes
+    return Update(number, copy(before), training, training.moved(moves), newest, classes)
 
 
 class FeatureUnits:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,14 @@ from oar.checks import with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
 from oar.goals.wishes import Aggregate, mean
-from oar.online.bound_training import bind, class_labels, flat_form, own_form
+from oar.models.training import Array
+from oar.online.bound_training import bind, flat_form
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
 from oar.online.rules.refits import refitted
 from oar.online.stream import HISTORY
 from oar.problem import Problem
 
-Array = NDArray[np.float64]
 KEPT = 1 << 23  # floats of people's data that are kept bound to the model, 64 MB
 
 
@@ -83,23 +84,16 @@ class Rollout:
         """Read what is wanted; nothing is fitted yet."""
         self.problem, self.passes = problem, 0
         self.aim = Aim.of(problem, together, by)
-        self._classes = class_labels(problem.model, problem.stream.people)
+        self._classes = () if problem.regresses else problem.stream.people.classes
         self._bound: dict[int, Any] = {}
         self._near: dict[int, Array] = {}
         self._room = KEPT
-        self._first: Array | None = None
-        self._begun = False
 
     # -- forwards ----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def first(self) -> Array | None:
         """θ before the first round: what was given, or a fit to the history; None where there is neither."""
-        if not self._begun:
-            self._first, self._begun = self._made_first(), True
-        return self._first
-
-    def _made_first(self) -> Array | None:
         problem = self.problem
         if problem.start is not None:
             return flat_form(self.bound(0), problem.start, "start")
@@ -175,7 +169,7 @@ class Rollout:
 
     def deployed(self, parameters: Array, number: int = -1) -> Any:
         """Return θ, as of a round (the last unless told), as the model's own predict and goal_loss take it."""
-        return own_form(self.bound(range(self.problem.rounds)[number]), parameters)
+        return self.bound(range(self.problem.rounds)[number]).parameters(parameters)
 
     # -- backwards ---------------------------------------------------------------------------------------------------
 
@@ -271,13 +265,9 @@ class Rollout:
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """The queries and their goals.
+    """The queries and their goals: points (q, d) before any move, and who of all rounds' people they are (q,).
 
-    Attributes:
-        wishes: what each query wants.
-        points: (q, d) where they stand before any move.
-        members: (q,) who of all rounds' people they are, where they move with their own data; else None.
-        together: how their losses become one.
+    The latter is None where they do not move with their own data.
     """
 
     wishes: tuple[Wish, ...]

@@ -50,12 +50,7 @@ class Stream:
             given = getattr(self, name)
             if given is None and name == "who":
                 continue
-            numbers = np.asarray(given)
-            if numbers.shape != (self.people.size,) or not np.issubdtype(numbers.dtype, np.integer):
-                raise DataError(
-                    f"{name}: must be one whole number for each of the {self.people.size} people, got "
-                    f"{numbers.dtype} of shape {numbers.shape}."
-                )
+            numbers = _whole_numbers(name, given, f"the {self.people.size}", self.people.size)
             object.__setattr__(self, name, numbers.astype(np.intp))
         if self.when.min() < HISTORY or self.when.max() < 0:
             raise DataError(
@@ -145,15 +140,20 @@ def _persons(who: Any, sizes: Sequence[int]) -> NDArray[np.intp] | None:
     if len(given) != len(sizes):
         raise DataError(f"who: must be True, or the persons of each of {len(sizes)} batches, got {who!r}.")
     for number, (some, size) in enumerate(zip(given, sizes, strict=True)):
-        numbers = np.asarray(some)
-        if numbers.shape != (size,) or not np.issubdtype(numbers.dtype, np.integer):
-            raise DataError(
-                f"who[{number}]: must be one whole number for each of the batch's {size} people, got {numbers.dtype} "
-                f"of shape {numbers.shape}."
-            )
-        if np.unique(numbers).size != size:
+        if np.unique(_whole_numbers(f"who[{number}]", some, f"the batch's {size}", size)).size != size:
             raise DataError(f"who[{number}]: must name everybody once in a batch, got somebody twice.")
     return np.concatenate([np.asarray(some) for some in given]).astype(np.intp)
+
+
+def _whole_numbers(argument: str, given: Any, whose: str, size: int) -> NDArray[np.integer]:
+    """Return whole numbers (n,); raise where they are others."""
+    numbers = np.asarray(given)
+    if numbers.shape != (size,) or not np.issubdtype(numbers.dtype, np.integer):
+        raise DataError(
+            f"{argument}: must be one whole number for each of {whose} people, got {numbers.dtype} of shape "
+            f"{numbers.shape}."
+        )
+    return numbers
 
 
 def as_batch(given: Any, argument: str) -> Population:

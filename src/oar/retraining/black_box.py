@@ -106,9 +106,7 @@ class BoxRefit(Refit):
 class BlackBoxTraining(Retraining):
     """Retraining of a black box: by its own fit, with another seed each time where that is random.
 
-    Args:
-        problem: whose model is a black box.
-        draws: which seeds are drawn: `PLANNING` or `AUDIT`, so that no plan is judged by seeds that it was made with.
+    Seeds are drawn for `PLANNING` or `AUDIT`, so that no plan is judged by seeds that it was made with.
     """
 
     def __init__(self, problem: Problem, draws: int = PLANNING) -> None:
@@ -232,13 +230,9 @@ class Candidate(Contribution):
 
 
 class Trials(BlackBoxTraining):
-    """Counted trainings for one problem.
+    """Counted trainings for one problem: at the most so many, none of which may end after a deadline.
 
-    Args:
-        problem: whose model is a black box.
-        most: trainings that may be begun.
-        deadline: the reading of `time.monotonic` after which none may end.
-        began: what was asked of the black box before, where some of that counts here, too; None for all of it.
+    What was asked of the black box before counts from `began` on.
     """
 
     def __init__(self, problem: Problem, most: int, deadline: float = np.inf, began: Calls | None = None) -> None:

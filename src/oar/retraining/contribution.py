@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 PARTS = ("moves", "targets", "weights")
 

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
 from oar.models.centroid.nearest_centroid import Centroids, rival_ties
-from oar.models.training import Fit, Training
+from oar.models.training import Array, Fit, Training
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.side_effects import Effects, measured_effects
 from oar.tolerances import CONVERGED, SOLVED, TIGHT
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
@@ -59,13 +58,7 @@ class Refit(ABC):
 
 
 class Retraining(ABC):
-    """A problem's model, retrained on what people might hand in.
-
-    Attributes:
-        problem: whose model is retrained.
-        features: (n, d) everyone before any move.
-        refits: how many refits there were.
-    """
+    """A problem's model, retrained on what people might hand in; features (n, d) are everyone's before any move."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.refits = problem, 0
@@ -106,7 +99,10 @@ class Retraining(ABC):
     def said(self, refit: Refit, query_move: Array | float = 0.0) -> RefitResult:
         """Return the verdict of a refit."""
         loss, success = self.combined(refit, query_move)
-        return RefitResult(loss, success and not self._broken(refit))
+        if success and self.problem.kept is not None:  # limits on what may change for others
+            told = self.effects(refit)
+            success = told is not None and not told.broken
+        return RefitResult(loss, success)
 
     def combined(self, refit: Refit, query_move: Array | float = 0.0) -> tuple[float, bool]:
         """Return what is lowered, and whether enough of those who ask reach their goals."""
@@ -122,13 +118,6 @@ class Retraining(ABC):
     @cached_property
     def _first(self) -> Refit | None:
         return self.refit(Contribution())
-
-    def _broken(self, refit: Refit) -> bool:
-        """Report whether limits on what may change for others are broken."""
-        if self.problem.kept is None:
-            return False
-        told = self.effects(refit)
-        return told is None or bool(told.broken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +143,7 @@ class TrainedRefit(Refit):
     def judged(self, points: Array) -> tuple[Array, Mask]:
         """Return losses and who reaches its goal."""
         flat, training, first = self.fit.parameters, _unaimed(self.training), self.retraining.first_means
-        each = [
-            judged_by_training(training, flat, wish, point, first)
-            for wish, point in zip(self.retraining.problem.wishes, points, strict=True)
-        ]
-        losses, reached = (np.array(part) for part in zip(*each, strict=True))
-        return losses, reached
+        return judged_by_training(training, flat, self.retraining.problem, points, first)
 
     @cached_property
     def parameters(self) -> Any:
@@ -172,20 +156,12 @@ class TrainedRefit(Refit):
 
 
 class OwnTraining(Retraining):
-    """Retraining by a model's own training.
+    """Retraining by a model's own training, to a gradient norm of `precision`.
 
     Where training has one minimum, a refit starts from another one near it, or else from the first; where it has many,
     from scratch. Differentiated at a refit, with v = H⁻¹g and a member's score s = vᵀ∇_θ ℓ(θ; x, y), it also says what
-    other labels are worth.
-
-    Args:
-        problem: whose model can be trained by the package.
-        precision: the gradient norm of refits.
-        empty: of everyone's weight, the share that a class must have more than to be trained on.
-
-    Attributes:
-        training: the model bound to the people as they are.
-        passes: how often refits, signals and scores read all the data.
+    other labels are worth. A class must have more than the share `empty` of everyone's weight to be trained on, and
+    `passes` counts how often refits, signals and scores read all the data.
     """
 
     def __init__(self, problem: Problem, precision: float = TIGHT, empty: float = 0.0) -> None:
@@ -211,7 +187,11 @@ class OwnTraining(Retraining):
             return None
         new, warm = contribution.beyond(self.before), self.problem.model.convex
         known = near if warm else None
-        training = self._contributing(new, self.training if known is None else known.training)
+        training = self.training
+        if not new.only_moves:  # made from another one, whose Hessian may still do
+            _, targets, weights = new.over(self.before)
+            near_to = training if known is None else known.training
+            training = near_to.contributing(self._rows(targets), weights / weights.sum())
         begin, before = self._begin if known is None else known.fit.parameters, training.passes
         self.refits += 1
         try:
@@ -234,13 +214,6 @@ class OwnTraining(Retraining):
             return found if found is not None and np.isfinite(found.loss) else None
         except (NumericsError, DataError):
             return None
-
-    def _contributing(self, contribution: Contribution, training: Training) -> Training:
-        """Return the training with what is handed in, made from another one, whose Hessian may still do."""
-        if contribution.only_moves:
-            return self.training
-        _, targets, weights = contribution.over(self.before)
-        return training.contributing(self._rows(targets), weights / weights.sum())
 
     def _rows(self, targets: Array) -> Array:
         model: Any = self.problem.model
@@ -292,12 +265,21 @@ def predictions(model: Any, parameters: Any, rows: Array) -> NDArray[Any]:
 
 
 def judged_by_training(
-    training: Training, flat: Array, wish: Wish, point: Array, first: Centroids | None
-) -> RefitResult:
-    """Return what θ (p,) says about a query; of class means, with ties as wide as with the `first` ones."""
-    if first is not None:
-        return judged_by_means(first, flat.reshape(first.positions.shape), wish, point)
-    return RefitResult(wish.judged(training, flat, point)[0], wish.reached(training.outputs(flat, point)))
+    training: Training, flat: Array, problem: Problem, points: Array, first: Centroids | None
+) -> tuple[Array, Mask]:
+    """Return what θ (p,) says about queries at points (q, d): losses, and who reaches its goal.
+
+    Of class means it is with ties as wide as with the `first` ones.
+    """
+
+    def one(wish: Wish, point: Array) -> RefitResult:
+        if first is not None:
+            return judged_by_means(first, flat.reshape(first.positions.shape), wish, point)
+        return RefitResult(wish.judged(training, flat, point)[0], wish.reached(training.outputs(flat, point)))
+
+    each = [one(wish, point) for wish, point in zip(problem.wishes, points, strict=True)]
+    losses, reached = zip(*each, strict=True)
+    return np.array(losses), np.array(reached)
 
 
 def judged_by_means(first: Centroids, means: Array, wish: Any, query: Array) -> RefitResult:

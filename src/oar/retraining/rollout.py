@@ -30,7 +30,11 @@ class RolloutRefit(Refit):
 
     def by_round(self, points: Array) -> list[tuple[Array, Mask]]:
         """Return for each round the loss of each who asks (q,), and whether it reaches its goal (q,)."""
-        return [self._judged(number, points) for number in range(self.retraining.problem.rounds)]
+        bound, first, problem = self.retraining.rollout.bound, self.retraining.first_means, self.retraining.problem
+        return [
+            judged_by_training(bound(number), flat, problem, points, first)
+            for number, flat in enumerate(self.path.parameters)
+        ]
 
     def judged(self, points: Array) -> tuple[Array, Mask]:
         """Return losses, their means over the rounds that count, and who reaches its goal after each of them."""
@@ -43,23 +47,9 @@ class RolloutRefit(Refit):
         parameters = self.retraining.rollout.deployed(self.path.parameters[-1])
         return predictions(self.retraining.problem.model, parameters, rows)
 
-    def _judged(self, number: int, points: Array) -> tuple[Array, Mask]:
-        problem, flat = self.retraining.problem, self.path.parameters[number]
-        training, first = self.retraining.rollout.bound(number), self.retraining.first_means
-        each = [
-            judged_by_training(training, flat, wish, point, first)
-            for wish, point in zip(problem.wishes, points, strict=True)
-        ]
-        losses, reached = (np.array(part) for part in zip(*each, strict=True))
-        return losses, reached
-
 
 class RolloutTraining(Retraining):
-    """Retraining by an update rule, round by round.
-
-    Attributes:
-        rollout: the rule and the stream that it is run over.
-    """
+    """Retraining by an update rule, round by round."""
 
     problem: OnlineProblem
 

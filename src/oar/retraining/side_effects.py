@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.goals.keep import SideEffects
+from oar.models.training import Array
 from oar.problem import Problem
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Predict = Callable[[Array], NDArray[Any]]
 """From features (m, d) to class codes (m,), or values (m, o)."""
@@ -62,19 +62,14 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
         scored = (others.features, others.rows, old(others.features), new(others.features))
     higher = -1.0 if problem.regresses else 1.0  # is better
     scores = [higher * score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
-    seen = _seen(problem, acts, before, after, there)
-    return Effects(before, after, there, places, seen, scored, problem.kept.broken(seen, *scores))
-
-
-def _seen(problem: Problem, acts: Mask, before: NDArray[Any], after: NDArray[Any], there: NDArray[Any]) -> SideEffects:
-    """Return who counts, and what becomes of them."""
-    counts = np.ones(len(acts), dtype=bool)
+    counts, nobody = np.ones(len(acts), dtype=bool), np.zeros(len(acts), dtype=bool)
     counts[problem.asked.among] = False
-    nobody = np.zeros(len(acts), dtype=bool)
-    if problem.regresses:
-        return SideEffects(counts & ~acts, counts & acts, nobody, nobody, nobody)
-    had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, there))
-    return SideEffects(counts & ~acts, counts & acts, before != after, had, has)
+    changed, had, has = nobody, nobody, nobody
+    if not problem.regresses:
+        changed = before != after
+        had, has = (np.isin(codes, problem.wanted_codes) for codes in (before, there))
+    seen = SideEffects(counts & ~acts, counts & acts, changed, had, has)
+    return Effects(before, after, there, places, seen, scored, problem.kept.broken(seen, *scores))
 
 
 def score(regresses: bool, predicted: NDArray[Any], targets: Array, weights: Array) -> float:

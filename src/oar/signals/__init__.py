@@ -6,7 +6,7 @@
 from oar.signals.alternating import Alternating
 from oar.signals.base import SIGNALS, Memory, Outcome, Signal, Step, as_signal, choose_signal, refit
 from oar.signals.gradient_matching import GradientMatching
-from oar.signals.hypernetworks.signal import Hypernetwork
+from oar.signals.hypernetwork import Hypernetwork
 from oar.signals.implicit import Implicit
 from oar.signals.neumann import Neumann
 from oar.signals.unrolled import Unrolled

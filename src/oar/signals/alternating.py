@@ -20,9 +20,8 @@ import numpy as np
 
 from oar.checks import with_near_names
 from oar.models.training import Training
-from oar.signals.backpropagation import Descent, unroll
+from oar.signals.backpropagation import Descent, sharpness, unroll
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_given, check_positive
-from oar.signals.largest_eigenvalue import sharpness
 
 
 @with_near_names

@@ -30,6 +30,8 @@ from oar.errors import NumericsError
 from oar.models.training import Array, Training
 
 ALL_KEPT = 1 << 23  # floats; a path that fits into 64 MB is kept whole
+COLD, WARM = 12, 2  # power iterations without and with the direction of an earlier estimate
+SAFETY = 1.1  # power iteration looks from below
 RUNAWAY = 1e30  # no model's parameters are this large
 
 
@@ -45,13 +47,9 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Unrolling:
-    """The result of an unrolled descent.
+    """The result of an unrolled descent: θ_T, the query's loss there, (dL/dδ_i) / w̄_i (n, d) of it, and Σ_t v_t.
 
-    Attributes:
-        last: θ_T.
-        loss: the query's loss at θ_T.
-        gradient: (dL/dδ_i) / w̄_i for the unrolled optimiser's loss, (n, d).
-        signal: Σ_t v_t, which tends to H⁻¹ g as T grows.
+    The last tends to H⁻¹ g as T grows.
     """
 
     last: Array
@@ -125,3 +123,26 @@ def _diverged(descent: Descent) -> NumericsError:
         f"step: must be below 2/‖H‖ for gradient descent to converge, got {descent.step:.3g}, which diverges: "
         "give a smaller step, or None to have it estimated."
     )
+
+
+def sharpness(
+    training: Training, parameters: Array, features: Any, earlier: Array | None = None
+) -> tuple[float, Array]:
+    """Estimate ‖H‖, the sharpness of the risk, which bounds every stable step η < 2/‖H‖; return it, and a direction.
+
+    It is H's largest |eigenvalue| at θ and moved features, by power iteration. The next estimate may start from the
+    direction that was found, as this one does from an `earlier` one.
+    """
+    # A random start is orthogonal to the leading direction with probability zero; the seed keeps runs alike.
+    rounds = WARM
+    if earlier is None:
+        earlier, rounds = np.random.default_rng(0).standard_normal(parameters.size), COLD
+    direction = earlier / np.linalg.norm(earlier)
+    size = 0.0
+    for _ in range(rounds):
+        image = training.product(parameters, features, direction)
+        size = float(np.linalg.norm(image))
+        if size == 0.0:
+            break
+        direction = image / size
+    return SAFETY * size, direction

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import choose, is_flag, is_number, is_whole
+from oar.checks import choose, is_number, is_whole
 from oar.errors import DataError, OptionError
 from oar.models.training import Array, Fit, Training
 
@@ -250,9 +250,3 @@ def check_share(name: str, value: object) -> None:
     """Refuse anything but a number of at least 0 and below 1."""
     if not (is_number(value) and 0 <= value < 1):
         raise DataError(f"{name}: must be a number of at least 0 and below 1, got {value!r}.")
-
-
-def check_flag(name: str, value: object) -> None:
-    """Refuse anything but True or False."""
-    if not is_flag(value):
-        raise DataError(f"{name}: must be True or False, got {value!r}.")

@@ -13,21 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.checks import with_near_names
+from oar.checks import check_flag, with_near_names
 from oar.errors import NumericsError
 from oar.models.training import Training
-from oar.signals.base import (
-    Memory,
-    Outcome,
-    Signal,
-    Step,
-    caution,
-    check_count,
-    check_flag,
-    check_given,
-    check_positive,
-)
-from oar.signals.largest_eigenvalue import sharpness
+from oar.signals.backpropagation import sharpness
+from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_given, check_positive
 
 GROWTH = 10.0  # a residual this many times ‖g‖ comes from a diverging series, not from rounding
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from oar.checks import with_near_names
 from oar.models.training import Training
-from oar.signals.backpropagation import Descent, spacing, unroll
+from oar.signals.backpropagation import Descent, sharpness, spacing, unroll
 from oar.signals.base import (
     Memory,
     Outcome,
@@ -28,7 +28,6 @@ from oar.signals.base import (
     check_positive,
     check_share,
 )
-from oar.signals.largest_eigenvalue import sharpness
 
 
 @with_near_names

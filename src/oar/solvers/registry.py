@@ -20,13 +20,15 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.checks import choose, with_near_names
+from oar.checks import choose, real_numbers, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
+from oar.plans.refits import Refits
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.progress import OnStep, silent
 from oar.solvers.settings import (
@@ -37,9 +39,7 @@ from oar.solvers.settings import (
     ProjectedGradient,
     given_settings,
 )
-from oar.solvers.user_moves import proposal_of
 
-Array = NDArray[np.float64]
 VERBS = ("individual", "collective", "joint")
 
 
@@ -103,7 +103,25 @@ class Task:
     @cached_property
     def needs(self) -> frozenset[str]:
         """The names in `NEEDS` of what this problem asks for."""
-        return needs_of(self.problem)
+        problem = self.problem
+        if problem.over_rounds:
+            return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
+        means = problem.model.plain_means
+        parts = {
+            "best": problem.best,
+            "side effects": problem.keep,
+            "table": problem.limits,
+            "own set": problem.own_action,
+        }
+        asked = {
+            "black box": problem.model.only_asked,
+            "parts": problem.people.streamed and not means,
+            "batch norm": problem.model.fixed,
+            "retraining": not means,
+            "goals": not problem.plain,
+            "levers": problem.levers.given,
+        } | {name: part is not None for name, part in parts.items()}
+        return frozenset(name for name, is_so in asked.items() if is_so)
 
     @property
     def is_auto(self) -> bool:
@@ -128,28 +146,6 @@ class Task:
 def named(solver: Any) -> str:
     """Return the name by which a solver is asked for; "" where settings are given in its place."""
     return solver if isinstance(solver, str) else ""
-
-
-def needs_of(problem: Problem) -> frozenset[str]:
-    """Return the names in `NEEDS` of what a problem asks for."""
-    if problem.over_rounds:
-        return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
-    means = problem.model.plain_means
-    parts = {
-        "best": problem.best,
-        "side effects": problem.keep,
-        "table": problem.limits,
-        "own set": problem.own_action,
-    }
-    asked = {
-        "black box": problem.model.only_asked,
-        "parts": problem.people.streamed and not means,
-        "batch norm": problem.model.fixed,
-        "retraining": not means,
-        "goals": not problem.plain,
-        "levers": problem.levers.given,
-    } | {name: part is not None for name, part in parts.items()}
-    return frozenset(name for name, is_so in asked.items() if is_so)
 
 
 _effort: ContextVar[EffortLevel] = ContextVar("effort", default=EFFORTS["normal"])
@@ -180,21 +176,6 @@ def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
 
 def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
-
-
-def as_solver(solver: Any, default: Any, allowed: tuple[type, ...]) -> Any:
-    """Read a solver's name or settings, of which the registry knows that they are among the allowed ones' or "auto".
-
-    "auto" and the default's own name are the default, with the present effort.
-    """
-    known = {called(kind): kind for kind in allowed}
-    if isinstance(solver, str):
-        name = choose("solver", solver, ["auto", *known])
-        solver = default if name == "auto" or known[name] is type(default) else known[name]()
-    if not isinstance(solver, allowed):
-        kinds = ", ".join(f"oar.solvers.{kind.__name__}" for kind in allowed)
-        raise OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {kinds}; got {solver!r}.")
-    return current_effort().settled(solver)
 
 
 def called(kind: type) -> str:
@@ -407,7 +388,7 @@ def check_solver_parts(made: Any) -> None:
 def check_known(solver: Any) -> None:
     """Raise unless "auto", a name or settings are those of some solver."""
     if not any(one.takes(solver) for one in registered() if not one.wraps):
-        raise _unknown(solver, [one for one in registered() if not one.wraps])
+        raise unknown(solver, [one for one in registered() if not one.wraps])
 
 
 def propose_collective(
@@ -491,19 +472,20 @@ def _refused(task: Task) -> OptionError:
         return _nothing_applies(task)
     meant = [one for one in alone if one.takes(task.solver)]
     if not meant or not named(task.solver):
-        return _unknown(task.solver, applies)
+        return unknown(task.solver, applies)
     listing = ", ".join(repr(name) for name in dict.fromkeys(["auto", *(one.name for one in applies)]))
     why = next(filter(None, (one.refusal(task) for one in reversed(meant))), "refuses")
     return OptionError(f"solver: {task.solver!r} does not apply here, because it {why}; use one of {listing}.")
 
 
-def _unknown(solver: Any, applies: Sequence[Solver]) -> OptionError:
+def unknown(solver: Any, applies: Sequence[Solver]) -> OptionError:
+    """Return the error that a name or settings are none of these solvers'."""
     known = list(dict.fromkeys(one.name for one in applies))
     if isinstance(solver, str):
         try:
             choose("solver", solver, ["auto", *known])
-        except OptionError as unknown:
-            return unknown
+        except OptionError as error:
+            return error
     kinds = dict.fromkeys(one.settings for one in applies if one.settings)
     listed = ", ".join(f"oar.solvers.{kind.__name__}" for kind in kinds)
     return OptionError(f"solver: must be 'auto', {', '.join(map(repr, known))}, or one of {listed}; got {solver!r}.")
@@ -516,3 +498,40 @@ def _nothing_applies(task: Task) -> OptionError:
     asked = [name for name in NEEDS if name in task.needs and name != "retraining"]
     need = NEEDS[(unknown or asked or ["retraining"])[0]]
     return OptionError(f"{need.argument}: {task.verb} recourse does not know {need.words}; {need.advice}.")
+
+
+def proposal_of(name: str, problem: Problem, found: Any) -> Proposal:
+    """Return moves (n, d) of a user's solver, or a pair of them and the query's own (d,), as a proposal.
+
+    It claims the loss of one refit, and proves nothing.
+    """
+    size, width = problem.people.size, problem.people.dimensions
+    moves, own = found if isinstance(found, tuple) and len(found) == 2 else (found, np.zeros(width))
+    moves, own = _numbers(name, "moves", moves, (size, width)), _numbers(name, "query move", own, (width,))
+    plan = member_plan(problem, own, moves)
+    refits = Refits(plan)
+    return Proposal(
+        plan=plan,
+        solver=name,
+        claimed_loss=float(refits.verdict(refits.planned).loss),
+        gap=np.inf,
+        exact=False,
+        finished=True,
+        steps=0,
+        passes=1,
+        promised=False,
+    )
+
+
+def _numbers(name: str, what: str, given: Any, shape: tuple[int, ...]) -> Array:
+    """Return an array of this shape, without negative zeros; raise where a solver returned something else."""
+    try:
+        numbers, got = real_numbers(given), f"{np.shape(given)} of type {type(given).__name__}"
+    except (TypeError, ValueError) as error:
+        numbers, got = np.empty(0), f"something else of type {type(given).__name__} ({error})"
+    if numbers.shape != shape:
+        raise DataError(
+            f"solver: {name!r} must propose {what} of shape {shape}, got {got}; return an array, or a tuple of "
+            "the members' moves and the query's own."
+        )
+    return numbers + 0.0

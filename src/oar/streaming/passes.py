@@ -36,13 +36,12 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Allowance, Norm
 from oar.models.linear.losses import KINDS, Linear
+from oar.models.training import Array
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
 from oar.streaming.scratch import ReadOnlyScratch, Scratch
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,12 +396,9 @@ def _inner(weights: Array, left: Array, right: Array) -> float:
 
 @dataclass(frozen=True)
 class PathSums:
-    """Sums over people at a walk's end, and since the walk before.
+    """Sums over people at a walk's end, and since the walk before: ⟨s, s⟩ and ⟨s, g⟩, with s the change of moves.
 
-    Attributes:
-        squared: ⟨s, s⟩, with s the change of moves.
-        along: ⟨s, g⟩, with g the gradients now.
-        gap: the Frank–Wolfe gap. steepest: the largest entry of a gradient of somebody who may move.
+    g are the gradients now; the steepest is the largest entry of one of somebody who may move.
     """
 
     squared: float = 0.0

@@ -16,7 +16,6 @@ import socket
 import stat
 import tempfile
 import threading
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,11 +108,6 @@ def clear_all() -> None:
     """Forget all runs, and remove this process's folders."""
     for run in list(_folders):
         clear(run)
-
-
-def cleared_with(owner: object, run: str) -> None:
-    """Forget a run when its owner is gone, or when the process ends."""
-    weakref.finalize(owner, clear, run)
 
 
 class Scratch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import secrets
+import weakref
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -75,12 +76,13 @@ class StreamedTraining(LinearTraining):
             np.zeros(people.dimensions),
             np.ones(people.dimensions),
         )
-        scratch.cleared_with(self, self.run)
+        weakref.finalize(self, scratch.clear, self.run)
         self.model, self._passing, self.passes = model, model, 0
         self.size, self.dimensions = people.size, people.dimensions
         self.shape = (outputs, self.dimensions + 1)
         self.parameter_count = self.shape[0] * self.shape[1]
-        few = self._measured(spec)
+        self.passes += 1
+        few: PartStatistics = reduce(operator.add, people.mapped(measure, spec, self.size))
         if coding is not None and not few.totals.all():
             empty = people.classes[int(np.argmin(few.totals))]
             raise DataError(f"labels: every class needs some weight to be fitted, got none for class {empty!r}.")
@@ -94,10 +96,6 @@ class StreamedTraining(LinearTraining):
         self._sizes = np.ones(1)
         self._inverse: InverseCurvature | None = None
         self._known: tuple[str, bytes, tuple[float, Array]] | None = None
-
-    def _measured(self, spec: Spec) -> PartStatistics:
-        self.passes += 1
-        return reduce(operator.add, self.people.mapped(measure, spec, self.size))
 
     def moved(self, moves: Any, columns: Any = None) -> Any:
         """Return a walk as it is; without one, that nobody moves."""

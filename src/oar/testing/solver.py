@@ -17,8 +17,7 @@ from oar.people import Population
 from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.referee import audit
-from oar.solvers.registry import Solver, Task, check_solver_parts, settings_of
-from oar.solvers.user_moves import proposal_of
+from oar.solvers.registry import Solver, Task, check_solver_parts, proposal_of, settings_of
 from oar.testing.checks import Fault
 from oar.testing.report import Report
 from oar.testing.running import checked

@@ -102,7 +102,7 @@ def test_starts_keep_to_the_limits_are_seeded_and_find_the_best_minimum(norm):
         people = oar.Population(search.problem.training.features, np.arange(6) % 2)
         problem = oar.Problem(people, SoftmaxRegression(), oar.Query(QUERY, 1), oar.Perturb(3.0, norm=norm))
         stay = np.zeros((7, 2))
-        began = search.problem.judged(stay, None, 1e-8)
+        began = search.problem.objective.outcome(stay, None, 1e-8)
         search.run(Start(stay, began=point_of(stay, began)))
         alone, starts = search.best.loss, []
 

@@ -64,7 +64,7 @@ def test_for_other_models_it_is_nearly_always_the_best_choice_and_never_worse_th
     for seed in range(5):
         problem = overlapping(seed, oar.Best(3))
         result = oar.collective(problem, solver=few)
-        first = Ranking.of(problem, "auto", False).first(3, None)
+        first = Ranking(problem, "auto", False).first(3, None)
         assert result.loss <= oar.collective(overlapping(seed, first), solver=few).loss * (1 + 1e-9)
         assert result.audit.movers <= 3
         assert not result.audit.violations

@@ -7,7 +7,7 @@ import pytest
 from support.online_problems import BUDGET, three_rounds
 
 import oar
-from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Stream
+from oar.online import ExponentialMeans, FullRefit, GradientSteps, OnlineProblem, Rollout, Stream
 from oar.solvers.rounds.descent import RolloutObjective
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
@@ -19,7 +19,7 @@ SOFTMAX = oar.SoftmaxRegression(0.1)
 def test_slopes_are_those_of_differences_through_three_rounds(model, goal_for, stay):
     rule = ExponentialMeans(0.5) if isinstance(model, oar.NearestCentroid) else GradientSteps(0.6, 2)
     problem = three_rounds(model, rule, goal_for=goal_for, query=oar.Members([1], stay=stay))
-    objective, rng = RolloutObjective.of(problem), np.random.default_rng(0)
+    objective, rng = RolloutObjective(Rollout(problem)), np.random.default_rng(0)
     acts = (problem.radii > 0)[:, None]  # neither history nor who asks as it is
     moves = 0.3 * rng.normal(size=(problem.radii.size, 2)) * acts
     slopes = objective.differentiate(objective.refit(moves)).gradient

@@ -10,7 +10,6 @@ from support.online_problems import BUDGET, four_in_two_rounds, three_rounds
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout
 from oar.solvers.rounds.descent import RolloutObjective, answer, limits_of
-from oar.solvers.rounds.planning import propose_online
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
 LABELS = np.array([0.0, 0.0, 1.0, 1.0])
@@ -67,7 +66,7 @@ def test_a_one_shot_plan_follows_from_what_is_published(tuned):
     """Each batch's answers come from (θ, v) of its round and its own rows; as many signals as the rule makes."""
     plan = oar.collective(tuned, solver="one-shot").plan
     assert [len(pairs) for pairs in plan.signals] == [1, 1, 1]
-    objective = RolloutObjective.of(tuned)
+    objective = RolloutObjective(Rollout(tuned))
     stay = np.zeros_like(plan.each)
     unmoved = objective.refit(stay)
     slopes = answer(objective, unmoved.kept, plan.signals)
@@ -82,7 +81,7 @@ def test_a_one_shot_plan_follows_from_what_is_published(tuned):
 def test_members_who_ask_and_move_are_answered_by_their_own_slopes_too():
     for stay in (False, True):
         problem = three_rounds(SOFTMAX, FineTune(0.3), query=oar.Members([1], stay=stay))
-        objective = RolloutObjective.of(problem)
+        objective = RolloutObjective(Rollout(problem))
         unmoved = objective.refit(np.zeros((problem.radii.size, 2)))
         back = objective.back(unmoved)
         slopes = answer(objective, unmoved.kept, back.signals)
@@ -92,7 +91,7 @@ def test_members_who_ask_and_move_are_answered_by_their_own_slopes_too():
 def test_refits_that_nobody_looks_at_are_left_out():
     """Where nothing is remembered and only the last round counts, one refit a walk is enough."""
     problem = three_rounds(SOFTMAX, FullRefit())
-    objective, walk = RolloutObjective.of(problem), Rollout(problem)
+    objective, walk = RolloutObjective(Rollout(problem)), Rollout(problem)
     moves = 0.2 * np.random.default_rng(0).normal(size=(18, 2))
     for _ in range(2):
         short, long = objective.refit(moves), walk.forward(moves)
@@ -110,7 +109,10 @@ def test_settings_are_kept_to(tuned):
     assert late.proposal.steps == 0
     drawn = oar.solvers.ProjectedGradient(seed=3, restarts=1, max_steps=5)
     lines: list = []
-    again = [propose_online(tuned, drawn, on_step=lambda *said: lines.append(said)).plan.each for _ in range(2)]
+    again = [
+        oar.solvers.propose_collective(tuned, drawn, on_step=lambda *said: lines.append(said)).plan.each
+        for _ in range(2)
+    ]
     np.testing.assert_array_equal(*again)
     assert lines[0][0] == 1
     assert lines[-1][1] < lines[0][1] * 2
@@ -193,7 +195,7 @@ def test_what_is_not_acted_in_could_gain_nothing_more():
     """At a stationary plan with shared budgets, a person's acting rows have its steepest slopes."""
     problem = three_rounds(SOFTMAX, ExponentialMeans(0.6), shared=True)
     result = oar.collective(problem)
-    objective = RolloutObjective.of(problem)
+    objective = RolloutObjective(Rollout(problem))
     slopes = objective.differentiate(objective.refit(result.plan.each)).gradient
     steep = np.linalg.norm(slopes, axis=1)
     for person in np.unique(problem.stream.who[problem.radii > 0]):

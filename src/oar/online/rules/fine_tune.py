@@ -14,7 +14,7 @@ the pull gives it a minimum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from oar.errors import NumericsError
 from oar.models.fit.minimise import Objective, minimise
 from oar.models.fit.quasi_newton import conjugate_gradients
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import SOLVED, Array, check_begun, check_positive, last_or_start, moved_by
-from oar.online.stream import Stream
+from oar.online.rules.refits import SOLVED, Array, OfTheNewest, check_positive, last_or_start, moved_by
 from oar.tolerances import CONVERGED, TIGHT
 
 MOST_PRODUCTS = 2_000
@@ -33,7 +32,7 @@ ROUNDING = 1e-7  # the residual of (H + μ I) v = λ that is taken for a solutio
 
 @with_near_names
 @dataclass(frozen=True)
-class FineTune:
+class FineTune(OfTheNewest):
     """Fit each new batch with a quadratic penalty on the distance to the last θ, to the minimum of the sum.
 
     Args:
@@ -42,15 +41,10 @@ class FineTune:
 
     pull: float
     name: ClassVar[str] = "fine-tuning"
-    reads: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_positive("pull", self.pull)
-
-    def check(self, stream: Stream, model: Any, started: bool) -> None:
-        """Raise where there is nowhere to begin."""
-        check_begun(self.name, model, started)
 
     def kept_share(self, class_weights: Array, started: bool) -> Array:
         """Return κ of μ_c ← κ_c μ_c + (1 − κ_c) mean_c, from W_c (θ − mean_c) + μ (θ − μ_c) = 0."""

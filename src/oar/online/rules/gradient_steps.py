@@ -10,22 +10,21 @@ and λ_{t−1} = λ^0. The K points on the way are computed again, and kept for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from oar.checks import with_near_names
+from oar.checks import check_whole, with_near_names
 from oar.errors import NumericsError
 from oar.online.rules.protocol import PulledBack, Update
-from oar.online.rules.refits import Array, check_begun, check_count, check_positive, last_or_start, moved_by
-from oar.online.stream import Stream
+from oar.online.rules.refits import Array, OfTheNewest, check_positive, last_or_start, moved_by
 
 RUNAWAY = 1e30  # no model's parameters are this large
 
 
 @with_near_names
 @dataclass(frozen=True)
-class GradientSteps:
+class GradientSteps(OfTheNewest):
     """Gradient steps on the risk of each new batch, penalty included.
 
     Args:
@@ -36,16 +35,11 @@ class GradientSteps:
     rate: float
     steps: int = 1
     name: ClassVar[str] = "gradient steps"
-    reads: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
         check_positive("rate", self.rate)
-        check_count("steps", self.steps)
-
-    def check(self, stream: Stream, model: Any, started: bool) -> None:
-        """Raise where there is nowhere to begin."""
-        check_begun(self.name, model, started)
+        check_whole("steps", self.steps)
 
     def kept_share(self, class_weights: Array, started: bool) -> Array:
         """Return κ of μ_c ← κ_c μ_c + (1 − κ_c) mean_c: the gradient is W_c (μ_c − mean_c)."""

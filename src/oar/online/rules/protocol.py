@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.checks import check_flag, is_number, is_whole, with_near_names
+from oar.checks import check_flag, check_whole, is_number, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.models.wrap.scaled import ScaledTraining
 from oar.online.rules.protocol import PulledBack, Update
 from oar.online.stream import HISTORY, Stream
 from oar.tolerances import CONVERGED, TIGHT
 
-Array = NDArray[np.float64]
 SOLVED = 1e-10  # the residual of H v = λ, as a share of ‖λ‖
 
 
@@ -152,12 +150,6 @@ def check_share(argument: str, value: Any) -> None:
         raise DataError(f"{argument}: must be a number above 0 and at most 1, got {value!r}.")
 
 
-def check_count(argument: str, value: Any) -> None:
-    """Refuse anything but a whole number of at least 1."""
-    if not is_whole(value) or value < 1:
-        raise DataError(f"{argument}: must be a whole number of at least 1, got {value!r}.")
-
-
 def check_begun(rule: str, model: Any, started: bool) -> None:
     """Raise where a rule must begin somewhere, and neither the model nor anybody says where."""
     if model.keeps_absent and not started:
@@ -165,6 +157,17 @@ def check_begun(rule: str, model: Any, started: bool) -> None:
             f"start: {rule} begins at what was deployed before, and nearest centroid has no start of its own; give the "
             "stream a history, or the problem a start (centroids)."
         )
+
+
+class OfTheNewest:
+    """What rules have in common that go on from the last θ with the newest batch alone."""
+
+    name: ClassVar[str]
+    reads: ClassVar[int | None] = 1
+
+    def check(self, stream: Stream, model: Any, started: bool) -> None:
+        """Raise where there is nowhere to begin."""
+        check_begun(self.name, model, started)
 
 
 def last_or_start(update: Update, rule: str) -> Any:
@@ -175,29 +178,29 @@ def last_or_start(update: Update, rule: str) -> Any:
     return update.training.start()
 
 
-@dataclass(frozen=True)
 class _Refit:
     """What both have in common: θ_t depends on θ_{t−1} in no way that can be differentiated."""
 
     name: ClassVar[str]
     reads: ClassVar[int | None]
+    warm: bool
 
-    @property
-    def _warm(self) -> bool:
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        check_flag("warm", self.warm)
 
     @property
     def remembers(self) -> bool:
         """Whether θ before is needed: of a model with many minima, to say which one a warm refit goes to."""
-        return self._warm
+        return self.warm
 
     def check(self, stream: Stream, model: Any, started: bool) -> None:
         """Raise where some round lacks a class, or where `warm` would do nothing."""
-        if self._warm and getattr(model, "convex", True):
+        if self.warm and getattr(model, "convex", True):
             raise OptionError(
                 f"warm: does nothing for {model.name}, which has one minimum wherever it starts; leave it out."
             )
-        if self._warm and getattr(model, "train", None) is not None:
+        if self.warm and getattr(model, "train", None) is not None:
             raise OptionError(
                 f"warm: does nothing for {model.name}, whose own `train` starts from its module as given; leave it out."
             )
@@ -205,7 +208,7 @@ class _Refit:
 
     def update(self, update: Update) -> Array:
         """Refit."""
-        return refitted(update, self.name, self._warm)
+        return refitted(update, self.name, self.warm)
 
     def kept_share(self, class_weights: Array, started: bool) -> Array:
         """Return κ of μ_c ← κ_c μ_c + (1 − κ_c) mean_c: nothing is kept."""
@@ -232,14 +235,6 @@ class FullRefit(_Refit):
     name: ClassVar[str] = "full refit"
     reads: ClassVar[int | None] = None
 
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
-        check_flag("warm", self.warm)
-
-    @property
-    def _warm(self) -> bool:
-        return self.warm
-
 
 @with_near_names
 @dataclass(frozen=True)
@@ -260,14 +255,10 @@ class Window(_Refit):
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        check_count("batches", self.batches)
-        check_flag("warm", self.warm)
+        check_whole("batches", self.batches)
+        super().__post_init__()
 
     @property
     def reads(self) -> int | None:  # type: ignore[override]
         """How many of the newest batches an update reads."""
         return self.batches
-
-    @property
-    def _warm(self) -> bool:
-        return self.warm

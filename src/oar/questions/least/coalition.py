@@ -153,7 +153,7 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
             return CoalitionAnswer(None, {}, people.column(nobody), Status.IMPOSSIBLE, said, None, exact=True)
         said = f"Not even all {able:,} eligible members were found to reach the goal, which proves nothing."
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, everyone, at_least=1)
-    search = CoalitionSearch(trying, Ranking.of(problem, trying.signal, False), everyone)
+    search = CoalitionSearch(trying, Ranking(problem, trying.signal, False), everyone)
     search.left_out()
     least = proof.least_members(budgets, search.size)
     search.fewer(least)

@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models.batch_norm.model import Sides, sides_of
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.batch_norm.unit_extremes import Extreme, NormalisedUnit, highest, lowest
 from oar.solvers.feasible.sets import FeasibleBalls
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 from oar.solvers.settings import Exact
 
-Array = NDArray[np.float64]
 MET = 1e-10  # the share of a loss that may be rounding
 CLOSED = 1e-6  # the share of a loss that its certificate may leave
 CORNER = "The best plan against one rival was better than where the loop ended, and nothing is proved of it."
@@ -77,14 +78,14 @@ class UnitExtremes:
 
 def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Proposal]) -> Proposal:
     """Return the optimum where it is known, and otherwise what `loop(solver)` finds, with what is proved about it."""
-    model = _network(problem)
+    model: Any = problem.model
     wanted = solver == "exact" or isinstance(solver, Exact)
     if wanted and signal != "auto":
         raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
     # Members who ask are not felt by others either, but move themselves.
     frozen = model.momentum == 0 and problem.asked.members is None and problem.query.several == "mean"
     if frozen and (wanted or (solver == "auto" and signal == "auto")):
-        return _frozen(problem)
+        return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
     pushed = _pushed(problem)
     rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
     ways = [] if pushed is None else [code for code in rivals if pushed.proved(_signs(problem, pushed.sides)[code])]
@@ -112,17 +113,16 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
                 ended=CORNER,
                 note=found.note,
             )
-    exact = found.claimed_loss <= _least_loss(problem, pushed) * (1 + 2 * MET)
+    leads = np.delete(_most_leads(problem, pushed), problem.goal)
+    least = (1 - MET) * float(np.logaddexp.reduce([0.0, *-leads]))  # no moves are below it, less what may be rounding
+    exact = found.claimed_loss <= least * (1 + 2 * MET)
     return dataclasses.replace(found, exact=exact, finished=found.finished or exact)
-
-
-def _network(problem: Problem) -> Any:
-    return problem.model
 
 
 def _pushed(problem: Problem) -> UnitExtremes | None:
     """Return how far every unit can be pushed; None where that is not known, or where it would not say enough."""
-    people, model = problem.people, _network(problem)
+    people: Any = problem.people
+    model: Any = problem.model
     sides = sides_of(model) if problem.plain and problem.within_balls else None
     if sides is None or model.momentum == 0:
         return None
@@ -184,17 +184,6 @@ def _most_leads(problem: Problem, pushed: UnitExtremes) -> Array:
     return leads
 
 
-def _least_loss(problem: Problem, pushed: UnitExtremes) -> float:
-    """Return a loss that no moves within the limits are below, less what may be rounding."""
-    least = float(np.logaddexp.reduce([0.0, *-np.delete(_most_leads(problem, pushed), problem.goal)]))
-    return (1 - MET) * least
-
-
-def _frozen(problem: Problem) -> Proposal:
-    """Return the proposal that nobody moves, since no move is felt."""
-    return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
-
-
 def _exact(problem: Problem, moves: Array, suffices: str = "") -> Proposal:
     """Return moves as a proposal that is proved to be optimal, with the loop's certificate for them."""
     training = problem.training()
@@ -214,3 +203,15 @@ def _exact(problem: Problem, moves: Array, suffices: str = "") -> Proposal:
         passes=training.passes,
         suffices=suffices,
     )
+
+
+class ThroughBatchNorm(Wrapper):
+    """Test-time batch norm: exact for one layer, and with proofs about what the descent finds."""
+
+    name, requires = "batch norm", frozenset({"batch norm"})
+    serves = IN_MEMORY - {"best", "levers", "side effects", "own set"}
+
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Solve exactly, or ask for a descent."""
+        within = self.inside(task)
+        return solve(task.problem, task.solver, task.signal, lambda solver: task.ask(solver=solver, within=within))

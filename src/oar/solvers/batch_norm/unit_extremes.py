@@ -34,7 +34,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
+
 ALIKE = 1e-12  # a share of a weight or width that is rounding
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models import Differentiable, Ensemble, Scaled
+from oar.models.training import Array
 from oar.models.wrap.ensemble import EnsembleTraining
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
@@ -23,7 +23,6 @@ from oar.signals.base import refit
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.tolerances import SOLVED
 
-Array = NDArray[np.float64]
 PRECISION = 1e-7
 ROUNDS = 8
 RISEN = 1e-3  # of a score: what is worth another round
@@ -83,9 +82,7 @@ def _heard(training: Any, model: Differentiable, parameters: Array, signal: Arra
 class Answers:
     """The responses of one problem's people to scores, within their own limits.
 
-    Attributes:
-        on_table: whether moves are whole ones on a table.
-        shares: of the way to a response, which are tried one after the other.
+    Shares of the way to a response are tried one after the other.
     """
 
     on_table = False

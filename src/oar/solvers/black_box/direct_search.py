@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_seed, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import Calls
+from oar.models.training import Array
 from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -37,7 +37,6 @@ from oar.solvers.black_box.answers import Answers, ProxySignal
 from oar.solvers.black_box.surrogate import Outlook, Surrogate
 from oar.solvers.settings import Usual
 
-Array = NDArray[np.float64]
 STEP = 0.3  # of a policy's unit: the first steps of the search
 FOUND = 2  # of the search, among the finalists
 FRESH = 1_000_000  # the first number of a seed that no search has seen
@@ -113,15 +112,10 @@ class DirectSearch:
 
 @dataclass(frozen=True, eq=False)
 class DirectSearchResult:
-    """The end of a search: everyone's contribution, its (mean) loss, steps, and why it ended.
+    """The end of a search: everyone's contribution, its loss by the trainings that were seen, and generations.
 
-    Attributes:
-        candidate: the best that was seen.
-        loss: by the trainings that were seen; NaN where there was none.
-        steps: generations.
-        random: whether training is random, so that the loss is a mean over few seeds.
-        ended: why, in a sentence; "" where nothing was left to gain.
-        policy: what was searched over.
+    The loss is a mean over few seeds where training is random, and NaN without any. Why it ended is a sentence, ""
+    where nothing was left to gain; the policy is what was searched over.
     """
 
     candidate: Candidate
@@ -159,7 +153,8 @@ def search(
     held = kept_for_finals(trials, random)
     ended = ""
     try:
-        searching.begin()
+        for candidate in begun:
+            searching.seen.append((trials.loss(candidate, 0), candidate))
         if answers.width and answers.budgets.any():
             for name, policy in policies(settings.policy, answers, outlook):  # the last one that was tried is told
                 points, patient = _Points(problem, policy, start, query), settings.policy == "auto" and name == "signal"
@@ -173,7 +168,7 @@ def search(
 class _Points:
     """A policy's moves beside labels and weights that stay, and after them the query's own move if it has one."""
 
-    def __init__(self, problem: Problem, policy: Policy, start: Candidate, query: bool) -> None:
+    def __init__(self, problem: Problem, policy: ClassShifts | SignalAnswers, start: Candidate, query: bool) -> None:
         self._policy, self._like, self._norm = policy, start, problem.allowance.norm
         self._budget = problem.query_budget if query else 0.0
         width = problem.people.dimensions if query else 0
@@ -195,28 +190,21 @@ class _Searching:
 
     def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep) -> None:
         self._trials, self._begun, self._on_step = trials, begun, on_step
-        self._seen: list[tuple[float, Candidate]] = []
-        self._first: list[tuple[float, Candidate]] = []  # with the first seed
+        self.seen: list[tuple[float, Candidate]] = []
         self._recent: list[Candidate] = []
         self._middle: list[Candidate] = []
         self.random, self.steps = False, 0
 
-    def begin(self) -> None:
-        """Try staying put, and what it starts from."""
-        for candidate in self._begun:
-            self._seen.append((self._trials.loss(candidate, 0), candidate))
-            self._first.append(self._seen[-1])
-
     def generations(self, policy: _Points, settings: DirectSearch, held: int, patient: bool) -> None:
         """Ask and tell, until trainings run short; if `patient`, until half are gone and nothing was better."""
-        began, half = len(self._seen), self._trials.left // 2
+        began, half = len(self.seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise NoTrainingsLeft(
                     f"It may take {self._trials.most:,} trainings, and needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
-            before, since = ([loss for loss, _ in some] for some in (self._seen[:began], self._seen[began:]))
+            before, since = ([loss for loss, _ in some] for some in (self.seen[:began], self.seen[began:]))
             if not self.random and min(before + since) <= LITTLE:
                 raise NoTrainingsLeft("")
             if patient and not self.random and self._trials.left < half and not min(since) < min(before):
@@ -227,7 +215,7 @@ class _Searching:
                 loss, guide = self._trials.guided(tried[-1], self.steps if self.random else 0)
                 losses.append(loss)
                 guides.append(guide)
-                self._seen.append((loss, tried[-1]))
+                self.seen.append((loss, tried[-1]))
             self.steps += 1
             self._recent.append(tried[int(np.argmin(losses))])
             middle = tell(guides)
@@ -237,14 +225,14 @@ class _Searching:
     def best(self, random: bool) -> tuple[Candidate, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
         if not random:
-            if not self._seen:
+            if not self.seen:
                 return self._begun[-1], np.nan
-            loss, least = min(self._seen, key=lambda one: one[0])
+            loss, least = min(self.seen, key=lambda one: one[0])
             return least, loss
         others = [*self._middle, *self._recent[::-1]]
         best, mean = best_of(self._trials, self._begun, others[:FOUND], FRESH)
         if np.isnan(mean):  # too few trainings for that: those of one seed can be compared
-            mean, best = min(self._first, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
+            mean, best = min(self.seen[: len(self._begun)], key=lambda one: one[0], default=(np.nan, self._begun[-1]))
         return best, mean
 
 
@@ -276,19 +264,8 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
         yield [np.asarray(point)[:size] for point in points], tell
 
 
-class Policy(Protocol):
-    """The policy: the parameters of the search."""
-
-    start: Array
-    """Where the search begins."""
-
-    def moves(self, point: Array) -> Array:
-        """Return everyone's move (n, d)."""
-        ...
-
-
 class ClassShifts:
-    """A shift for each class, added to the moves that the search starts from."""
+    """A policy: a shift for each class, added to the moves that the search starts from."""
 
     def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, problem = answers, answers.problem
@@ -320,7 +297,7 @@ class ClassShifts:
 
 
 class SignalAnswers:
-    """Weights of signals, or the entries of one; members answer their sum, once from where the plan left them."""
+    """A policy: weights of signals, or one's entries; members answer their sum, once from where the plan left them."""
 
     def __init__(self, answers: Answers, outlook: Outlook) -> None:
         self._answers, self._at = answers, outlook.moves
@@ -345,7 +322,7 @@ class SignalAnswers:
         return self._answers.respond(np.einsum("j,jnr->nr", point, self._spread))
 
 
-def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, Policy]]:
+def policies(kind: str, answers: Answers, outlook: Outlook) -> Iterator[tuple[str, ClassShifts | SignalAnswers]]:
     """Yield the policy that is asked for, with its name; for "auto" signals where there are any, and then shifts."""
     if kind in ("auto", "signal") and outlook.moved:
         answered = SignalAnswers(answers, outlook)

@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.progress import OnStep
 from oar.retraining.black_box import Candidate, NoTrainingsLeft, Trials, best_of, kept_for_finals
@@ -38,7 +38,6 @@ from oar.solvers.discrete.ground import (
     shortlist,
 )
 
-Array = NDArray[np.float64]
 SEEDS = 2  # trainings of each set of changes, where training is random
 SHORTEST, LONGEST = 2, 64  # how many changes a step tries
 LEVERS = "labels and strikes"
@@ -46,11 +45,7 @@ SINGLY = 0.6  # of the trainings: after that changes are made in batches
 
 
 class TrueGround(Ground):
-    """People with their moves, on which changes are judged by true trainings.
-
-    Attributes:
-        best: the changes with the least loss that was seen, and that loss.
-    """
+    """People with their moves, on which changes are judged by true trainings; the best changes seen are kept."""
 
     def __init__(self, trials: Trials, outlook: Outlook, moves: Array, seeds: int, most: int) -> None:
         """Begin to count; `most` trainings may be begun here."""
@@ -119,7 +114,9 @@ def search_levers(
     problem: Problem, settings: DirectSearch, trials: Trials, outlook: Outlook, on_step: OnStep
 ) -> DirectSearchResult:
     """Choose labels and leavers, and moves where members may move."""
-    _refuse(problem)
+    if problem.levers.relabel.soft is not None:
+        raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
+    no_members_ask(problem)
     stay = trials.stay
     start = outlook.candidate if outlook.planned else stay
     try:
@@ -149,12 +146,6 @@ def search_levers(
         best, mean = best_of(trials, safe, [found] if found not in safe else [], FRESH)
         loss, found = (loss, found) if np.isnan(mean) else (mean, best)
     return DirectSearchResult(found, loss, len(ground.best[0]), random, ended, LEVERS)
-
-
-def _refuse(problem: Problem) -> None:
-    if problem.levers.relabel.soft is not None:
-        raise OptionError("soft: a black box is trained on one label a person; use Relabel(most=…).")
-    no_members_ask(problem)
 
 
 def _pull(problem: Problem, ground: TrueGround, planned: Changes, seeds: int, on_step: OnStep) -> None:

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.black_box import Box
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import NOWHERE, PLACES, BlackBoxTraining, LabelDistance
 from oar.solvers.black_box.direct_search import asked_of_cma, unproved
 from oar.solvers.discrete.integer_moves import Lattice
 
-Array = NDArray[np.float64]
 TRAININGS = 5  # where training is random
 DRAWN = 512  # random moves that are looked at first
 TOWARDS = 256  # people towards whom moves are looked at
@@ -32,6 +32,7 @@ GENERATIONS = 30
 MOST_ROUNDS = 30
 SETTLED = 1e-9
 MANY, THIN, NEAREST = 64, 4, 8  # of labels alone: from so many points on every fourth place, to the nearest eight
+Losses = Callable[[Array], Array]
 ENDED = "It looked in many places, and proves nothing about others."
 
 
@@ -44,9 +45,7 @@ def solve(problem: Problem, seed: int = 0) -> Proposal:
     def losses(moves: Array) -> Array:
         return np.mean([_losses(asking, box, moves, alone=len(boxes) == 1) for box in boxes], axis=0)
 
-    rng = np.random.default_rng(seed)
-    search = _plain if problem.limits is None else _whole
-    move, loss, steps = search(problem, asking, losses, rng, seed)
+    move, loss, steps = (_plain if problem.limits is None else _whole)(problem, losses, seed)
     if boxes[0].says(problem.query_features[None]).labels_alone:
         both = [np.zeros_like(move), move]
         stay, loss = (
@@ -105,9 +104,9 @@ def _towards(problem: Problem, rng: np.random.Generator) -> Array:
     return features[drawn] - problem.query_features
 
 
-def _plain(
-    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
-) -> tuple[Array, float, int]:
+def _plain(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, int]:
+    """Search among moves in a ball."""
+    rng = np.random.default_rng(seed)
     norm, budget, width = problem.allowance.norm, problem.query_budget, problem.people.dimensions
 
     def allowed(moves: Array) -> Array:
@@ -136,10 +135,9 @@ def _plain(
     return best, least, steps
 
 
-def _whole(
-    problem: Problem, asking: BlackBoxTraining, losses: Callable[[Array], Array], rng: np.random.Generator, seed: int
-) -> tuple[Array, float, int]:
+def _whole(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, int]:
     """Search among whole moves of one person of a table."""
+    rng = np.random.default_rng(seed)
     size = problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
     width = measured.columns.size
@@ -159,11 +157,12 @@ def _whole(
     here, least = judged(tried)
     steps = 1
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        rest = np.where(whole.discrete, 0.0, here)
-        others = [other + whole.shrunk(other, rest) for other in whole.others(here - rest)]
-        for _ in range(8):  # what need not be whole, a little to all sides
+        others, rest = list(whole.changed(here)), np.where(whole.discrete, 0.0, here)
+        fixed = here - rest
+        bounds = whole.rest(fixed)
+        for _ in range(8):  # what need not be whole, a little to all sides, within its own bounds
             aside = rest + np.where(whole.discrete, 0.0, rng.normal(size=rest.shape)) * 0.3 * measured.unruled.radii[0]
-            others.append((here - rest) + whole.shrunk(here - rest, _inside(whole, here - rest, aside)))
+            others.append(fixed + whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper)))
         others = [whole.settled(other, here) for other in others]
         if not others:
             break
@@ -172,9 +171,3 @@ def _whole(
             break
         here, least = best, found
     return measured.exactly(here)[0], least, steps
-
-
-def _inside(whole: Lattice, fixed: Array, rest: Array) -> Array:
-    """Return moves of what need not be whole within its own bounds."""
-    region = whole.rest(fixed)
-    return np.clip(rest, region.lower, region.upper)

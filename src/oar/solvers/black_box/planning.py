@@ -7,7 +7,6 @@ there are none.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from oar.errors import OptionError
 from oar.estimators.black_box import Calls
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep, silent
+from oar.progress import OnStep
 from oar.retraining.black_box import Candidate, Trials
 from oar.retraining.contribution import Contribution
 from oar.solvers.black_box import own_move
@@ -26,7 +25,7 @@ from oar.solvers.black_box.direct_search import DirectSearch, search, unproved
 from oar.solvers.black_box.exact import neighbours, neighbours_collective, tree
 from oar.solvers.black_box.levers import search_levers
 from oar.solvers.black_box.surrogate import Outlook, Surrogate, outlook
-from oar.solvers.registry import BALLS, Solver, Task, as_solver
+from oar.solvers.registry import BALLS, Solver, Task, current_effort
 from oar.solvers.settings import Exact
 
 
@@ -36,12 +35,30 @@ class OfBlackBox(Solver):
     requires, serves = frozenset({"black box"}), BALLS
 
     def propose(self, task: Task, settings: Any) -> Proposal:
-        """Pass on what was asked: "auto" searches where nothing is known exactly."""
-        solver = "auto" if task.is_auto else settings
-        if task.verb == "individual":
-            return propose_query(task.problem, solver)
-        joint = task.verb == "joint"
-        return propose_members(task.problem, solver, task.signal, task.on_step, query=joint)
+        """Take an exact solution where there is one; "auto" searches where nothing is known exactly."""
+        alone, began = task.verb == "individual", task.problem.model.calls.copy()
+        if not alone:
+            _check(task)
+        settings = current_effort().settled(settings)
+        if task.verb != "joint" and (task.is_auto or isinstance(settings, Exact)):
+            found = (exact_move if alone else neighbours_collective.propose)(task.problem)
+            if found is not None:
+                return replace(found, calls=task.problem.model.calls.since(began))
+            if not task.is_auto:
+                raise OptionError(
+                    "solver: 'exact' is for one decision tree (individual recourse) and for nearest neighbours, on "
+                    f"plain features, got {task.problem.model.name}; leave the solver out, which then searches."
+                )
+        elif alone and settings != replace(DirectSearch(), seed=settings.seed):
+            raise OptionError(
+                "solver: the query's own move is searched for by questions alone, so only DirectSearch(seed=…) does "
+                "anything here; leave the other settings out."
+            )
+        if alone:
+            return own_move.solve(task.problem, settings.seed)
+        if isinstance(settings, Surrogate):
+            return _by_surrogates(task.problem, settings, task.query)
+        return _by_search(task.problem, settings, task.query, task.on_step, began)
 
 
 class SearchOfBlackBox(OfBlackBox):
@@ -62,63 +79,21 @@ class SurrogateOfBlackBox(OfBlackBox):
     name, settings, verbs, auto = "surrogate", Surrogate, ("collective", "joint"), False
 
 
-def propose_members(
-    problem: Problem, solver: Any, signal: Any, on_step: OnStep = silent, query: bool = False
-) -> Proposal:
-    """Members move, are relabelled or leave, and the query moves too if `query`."""
-    if signal != "auto":
+def _check(task: Task) -> None:
+    """Refuse what members cannot be planned for with."""
+    problem = task.problem
+    if task.signal != "auto":
         raise OptionError(
             f"signal: {problem.model.name} can only be trained and asked, so that there is none; leave it out, got "
-            f"{signal!r}."
+            f"{task.signal!r}."
         )
-    if query and problem.limits is not None:
+    if task.query and problem.limits is not None:
         raise OptionError(
             "people: joint recourse with a black box is for plain features, got a table; use oar.collective for the "
             "members and oar.individual for the query."
         )
     if problem.levers.given and problem.keep is not None:
         problem.only_moves("a plan that must leave others alone")
-    kinds = (Surrogate, DirectSearch) if query else (Exact, Surrogate, DirectSearch)
-    settings, began = as_solver(solver, DirectSearch(), kinds), _calls(problem).copy()
-    if not query and (solver == "auto" or isinstance(settings, Exact)):
-        found = _exactly(problem, solver, exact_moves)
-        if found is not None:
-            return found
-    if isinstance(settings, Surrogate):
-        return _by_surrogates(problem, settings, query)
-    return _by_search(problem, settings, query, on_step, began)
-
-
-def propose_query(problem: Problem, solver: Any) -> Proposal:
-    """The query moves, and the black box stays as it is."""
-    settings = as_solver(solver, DirectSearch(), (Exact, DirectSearch))
-    if solver == "auto" or isinstance(settings, Exact):
-        found = _exactly(problem, solver, exact_move)
-        if found is not None:
-            return found
-    elif settings != replace(DirectSearch(), seed=settings.seed):
-        raise OptionError(
-            "solver: the query's own move is searched for by questions alone, so only DirectSearch(seed=…) does "
-            "anything here; leave the other settings out."
-        )
-    return own_move.solve(problem, settings.seed)
-
-
-def _calls(problem: Problem) -> Calls:
-    model: Any = problem.model
-    return model.calls
-
-
-def _exactly(problem: Problem, solver: Any, propose: Callable[[Problem], Proposal | None]) -> Proposal | None:
-    """Return an exact solution, with what it asked; None where there is none, and none was asked for."""
-    before = _calls(problem).copy()
-    found = propose(problem)
-    if found is None and solver != "auto":
-        raise OptionError(
-            "solver: 'exact' is for one decision tree (individual recourse) and for nearest neighbours, on plain "
-            f"features, got {problem.model.name}; leave the solver out, which then searches."
-        )
-    return None if found is None else replace(found, calls=_calls(problem).since(before))
 
 
 def _by_surrogates(problem: Problem, settings: Surrogate, query: bool) -> Proposal:
@@ -181,11 +156,6 @@ def exact_move(problem: Problem) -> Proposal | None:
     if problem.levers.given:
         return None
     return tree.propose(problem) or neighbours.propose(problem)
-
-
-def exact_moves(problem: Problem) -> Proposal | None:
-    """Move the members; None where nothing exact is known."""
-    return neighbours_collective.propose(problem)
 
 
 def shortest_move(problem: Problem) -> NDArray[np.float64] | None:

@@ -25,6 +25,7 @@ from oar.actions.choice import part_of
 from oar.checks import check_flag, check_seed, is_number, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models import Differentiable, Ensemble, LinearSVM, Ridge, Scaled, SoftmaxRegression
+from oar.models.training import Array
 from oar.people import Population
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
@@ -40,7 +41,6 @@ from oar.solvers.registry import Task, propose
 from oar.solvers.settings import ProjectedGradient
 from oar.typing import ModelLike, PeopleLike
 
-Array = NDArray[np.float64]
 FITTED = 1e-6  # the gradient norm to which a family is tried
 LOOKED_AT = 500  # public people whose predictions are looked at
 STEPS, FEWER_STEPS = 12, 8  # of a quick plan, with one minimum of training, and where every refit starts from scratch
@@ -205,12 +205,7 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
         drawn[mine[: max(1, round(float(public) * mine.size))]] = True
     if apart:
         return people.some(np.flatnonzero(drawn))
-    return with_labels(problem, people, None, np.where(drawn, weights, 0.0))
-
-
-def with_labels(problem: Problem, people: Population, rows: Array | None, weights: Array | None = None) -> Population:
-    """Return people with other labels (n, k) or weights (n,)."""
-    return Contribution(None, rows, weights).handed_in(people, problem.regresses)
+    return Contribution(weights=np.where(drawn, weights, 0.0)).handed_in(people, problem.regresses)
 
 
 def themselves(people: Population, public: Population, alike: bool = False) -> bool:
@@ -345,12 +340,11 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, query: bool =
 
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
-    everyone = np.zeros((problem.people.size, problem.people.dimensions))
     if problem.best is not None:
         told = [*told, "The members were chosen by their position, as nothing is known of their use."]
         able_ = np.flatnonzero(problem.allowance.everyones(problem.people.size) > 0)[: problem.best.number]
         problem = _with_members(problem, able_)
-    return Outlook(problem, Candidate(everyone), FAILED, FAILED, told=tuple(told))
+    return replace(Outlook.empty(problem), told=tuple(told), planned=True)
 
 
 def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
@@ -392,13 +386,13 @@ def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Po
     box = trials.unmoved(0)
     said = box.predictions(np.asarray(public.features, dtype=np.float64))
     if problem.regresses:
-        return with_labels(problem, public, np.asarray(said, dtype=np.float64)), []
+        return Contribution(targets=np.asarray(said, dtype=np.float64)).handed_in(public, True), []
     rows = np.eye(len(public.classes))[said]
     weights = public.row_weights
     if not (weights @ rows > 0).all():
         lacking = [public.classes[code] for code in np.flatnonzero(weights @ rows <= 0)]
         return public, [f"The black box never predicts {lacking[0]!r} on the public data, so labels stayed their own."]
-    return with_labels(problem, public, rows), []
+    return Contribution(targets=rows).handed_in(public, False), []
 
 
 def _planned(problem: Problem, query: bool) -> Proposal:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.solvers.centroids.exact import Reach
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 MOST_PAIRS = 100_000_000  # of numbers of members that are put together; with more, members are taken one by one

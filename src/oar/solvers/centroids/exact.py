@@ -12,23 +12,23 @@ they can. Everything here is O(k·d), and vectorised over radii.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
+from oar.models.training import Array
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
-from oar.solvers.query.shortest_move import multipliers_against, shortest_move_into
-from oar.solvers.registry import Solver, Task
+from oar.solvers.query.shortest_move import ENOUGH, multipliers_against, nearer_limits, shortest_move_into
+from oar.solvers.registry import REFITTED, Solver, Task
 from oar.solvers.settings import Exact
 
-Array = NDArray[np.float64]
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
 
@@ -268,17 +268,21 @@ def _duel_scale(reach: Reach, code: int, goal_distance: float, distance: float) 
         # d_c + u_c s = d_g − u_g s; at the root d_g − u_g s = d_c + u_c s ≥ 0, so the goal's ball is not yet left.
         return (goal_distance - distance) / (goal_unit + unit)
 
-    from scipy.optimize import brentq
-
     def lead(scale: float) -> float:
         away = reach.norm.farthest_distance(reach.offsets[code], unit * scale)
         return float(away - reach.norm.nearest_distance(reach.offsets[reach.goal], goal_unit * scale))
 
     # A p-ball of radius r reaches every point within r/√d, and pushes away by at least r/√d.
-    high = np.sqrt(reach.offsets.shape[1]) * (goal_distance - distance) / (goal_unit + unit)
-    while lead(high) < 0:
+    return _root(lead, np.sqrt(reach.offsets.shape[1]) * (goal_distance - distance) / (goal_unit + unit))
+
+
+def _root(rising: Callable[[float], float], high: float) -> float:
+    """Return the root of a rising function that is below 0 at 0; it is looked for up to `high`, or beyond."""
+    from scipy.optimize import brentq
+
+    while rising(high) < 0:
         high *= 2
-    return float(brentq(lead, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500))
+    return float(brentq(rising, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500))
 
 
 def smallest_scale_for(reach: Reach, loss: float) -> tuple[float, float]:
@@ -294,25 +298,10 @@ def smallest_scale_for(reach: Reach, loss: float) -> tuple[float, float]:
     if least >= loss * (1 - 1e-12):  # so near, rounding would decide
         return np.inf, least
 
-    def short(scale: float) -> float:
-        return float(reach.loss(reach.unit * scale)) - loss
+    def spare(scale: float) -> float:
+        return loss - float(reach.loss(reach.unit * scale))
 
-    if short(0.0) <= 0:
-        return 0.0, least
-
-    from scipy.optimize import brentq
-
-    high = float(distances.max()) + 1.0
-    while short(high) > 0:
-        high *= 2
-    return float(brentq(short, 0.0, high, xtol=1e-14 * high, rtol=4 * np.finfo(float).eps, maxiter=500)), least
-
-
-def solve(problem: Problem) -> Proposal:
-    """Return the moves with the least possible goal loss after the refit (`reach` says why)."""
-    reach = reach_of(problem)
-    stay = np.zeros(problem.people.dimensions)
-    return propose(problem, reach, reach.directions(), stay, solver="exact", exact=True)
+    return 0.0 if spare(0.0) >= 0 else _root(spare, float(distances.max()) + 1.0), least
 
 
 def propose(
@@ -336,6 +325,10 @@ def propose(
     bound = unrounded(float(reach.loss(reach.relaxed)), loss)
     gap = reach.gap(directions, query_move)
     reachable, suffices = prospects(problem, reach)
+    hints = Hints()
+    if not reach.members:  # (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2 is what the query must keep to be nearest
+        limits = nearer_limits(reach.offsets, reach.goal)
+        hints = Hints(multipliers=multipliers_against(*limits, reach.norm, reach.query_budget))
     return Proposal(
         plan=ClassPlan(problem, query_move, directions),
         solver=solver,
@@ -348,37 +341,23 @@ def propose(
         suffices=suffices,
         reachable=reachable,
         ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
-        hints=Hints() if reach.members else Hints(multipliers=_against_rivals(reach)),
+        hints=hints,
     )
-
-
-def _against_rivals(reach: Reach) -> Array | None:
-    """Return multipliers (k − 1,) for (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2: what the query must keep to be nearest."""
-    rivals, goal = reach.offsets[reach.others], reach.offsets[reach.goal]
-    normals = rivals - goal
-    slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + goal)
-    return multipliers_against(normals, slack, reach.norm, reach.query_budget)
 
 
 def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
     """Say whether a query that moves alone can reach the goal within its budget, and what would suffice."""
     if not reach.members:
-        return own_prospects(reach) if problem.query.probability is None else (False, "")
+        if problem.query.probability is not None:
+            return False, ""
+        move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
+        if move is None:
+            return False, "No move of the query is enough: another class has the same centroid as the goal."
+        least = float(reach.norm.length(move))
+        there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
+        return there or bool(least < reach.query_budget * (1 - 1e-12)), ENOUGH.format(least)
     enough = what_suffices(problem, reach)
     return False, f"Even if the query stays where it is, {enough}" if reach.query else enough[0].upper() + enough[1:]
-
-
-def own_prospects(reach: Reach) -> tuple[bool, str]:
-    """Say the same for a query that moves alone: the distance to the goal's region decides."""
-    move = shortest_move_into(reach.offsets, reach.goal, reach.norm)
-    if move is None:
-        return False, "No move of the query is enough: another class has the same centroid as the goal."
-    least = float(reach.norm.length(move))
-    there = bool(reach.lead(np.zeros(len(reach.offsets))) > 0)
-    return there or bool(least < reach.query_budget * (1 - 1e-12)), (
-        f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
-        "(oar.solvers.shortest_move), which need not be the move of least loss."
-    )
 
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
@@ -389,9 +368,13 @@ def what_suffices(problem: Problem, reach: Reach) -> str:
     if scale == np.inf:
         return f"no budget is enough with these participants: {why_never(problem, reach, blocker)}"
     binding = "" if blocker is None else f" (class {problem.people.classes[blocker]!r} binds)"
-    if not problem.allowance.single:
-        return f"optimal moves reach the goal with budgets more than {scale:.6g} times as large{binding}."
-    return f"optimal moves reach the goal with any budget above {scale:.6g}{binding}."
+    return f"optimal moves reach the goal with {_budgets(problem, scale)}{binding}."
+
+
+def _budgets(problem: Problem, scale: float) -> str:
+    """Return budgets of this scale in words."""
+    single = problem.allowance.single
+    return f"any budget above {scale:.6g}" if single else f"budgets more than {scale:.6g} times as large"
 
 
 def _what_makes_probable(problem: Problem, reach: Reach, probability: float) -> str:
@@ -402,10 +385,7 @@ def _what_makes_probable(problem: Problem, reach: Reach, probability: float) -> 
             f"no budget is enough with these participants: however far they move, the goal is no more than "
             f"{np.exp(-least):.6g} probable; let members of more classes take part."
         )
-    said = f"optimal moves make the goal {probability:g} probable with"
-    if not problem.allowance.single:
-        return f"{said} budgets more than {scale:.6g} times as large."
-    return f"{said} any budget above {scale:.6g}."
+    return f"optimal moves make the goal {probability:g} probable with {_budgets(problem, scale)}."
 
 
 def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
@@ -426,6 +406,13 @@ class OfCentroids(Solver):
     serves = frozenset()
     refuses: ClassVar[dict[str, str]] = {"retraining": "is for nearest centroid"}
 
+    def refusal(self, task: Task) -> str | None:
+        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
+        alone = task.verb == "individual" and task.verb in self.verbs
+        if alone and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
+            return None
+        return super().refusal(task)
+
 
 def no_signal(signal: Any) -> None:
     """Refuse a signal, of which a closed form has no need."""
@@ -439,6 +426,7 @@ class ExactCentroids(OfCentroids):
     name, settings = "exact", Exact
 
     def propose(self, task: Task, settings: Exact) -> Proposal:
-        """Solve in closed form."""
+        """Return the moves with the least possible goal loss after the refit (`Reach` says why)."""
         no_signal(task.signal)
-        return solve(task.problem)
+        reach, stay = reach_of(task.problem), np.zeros(task.problem.people.dimensions)
+        return propose(task.problem, reach, reach.directions(), stay, solver=self.name, exact=True)

@@ -12,21 +12,9 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.plans import Proposal
-from oar.problem import Problem
 from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
-from oar.solvers.registry import REFITTED, Task
+from oar.solvers.registry import Task
 from oar.solvers.settings import Paper
-
-
-def solve(problem: Problem, members: bool, query: bool) -> Proposal:
-    """Move members, query or both by one normalised gradient step from where they are."""
-    reach = reach_of(problem, members, query)
-    gradients = reach.gradients(reach.offsets)
-    directions = normalised(-gradients, reach.norm)
-    directions[reach.radii == 0] = 0.0
-    # The query's move by δ moves every offset by −δ, so its descent direction is +Σ_c ∂L/∂μ_c.
-    query_move = reach.query_budget * normalised(gradients.sum(axis=0), reach.norm)
-    return propose(problem, reach, directions + 0.0, query_move + 0.0, solver="paper")
 
 
 def normalised(vectors: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
@@ -40,13 +28,13 @@ class PaperAmongCentroids(OfCentroids):
 
     name, settings, verbs, auto = "paper", Paper, ("individual", "collective", "joint"), False
 
-    def refusal(self, task: Task) -> str | None:
-        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
-        if task.verb == "individual" and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
-            return None
-        return super().refusal(task)
-
     def propose(self, task: Task, settings: Paper) -> Proposal:
-        """Follow one gradient."""
+        """Move members, query or both by one normalised gradient step from where they are."""
         no_signal(task.signal)
-        return solve(task.problem, task.verb != "individual", query=task.query)
+        reach = reach_of(task.problem, task.verb != "individual", task.query)
+        gradients = reach.gradients(reach.offsets)
+        directions = normalised(-gradients, reach.norm)
+        directions[reach.radii == 0] = 0.0
+        # The query's move by δ moves every offset by −δ, so its descent direction is +Σ_c ∂L/∂μ_c.
+        query_move = reach.query_budget * normalised(gradients.sum(axis=0), reach.norm)
+        return propose(task.problem, reach, directions + 0.0, query_move + 0.0, solver=self.name)

@@ -26,7 +26,7 @@ from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
 from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.registry import REFITTED, Task, searching
+from oar.solvers.registry import Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts
 
 MOST_RIVALS = 12
@@ -216,12 +216,6 @@ class QueryAmongCentroids(OfCentroids):
     """The query's own move, and the members' with it, from many starts."""
 
     name, settings, verbs = "projected-gradient", ProjectedGradient, ("individual", "joint")
-
-    def refusal(self, task: Task) -> str | None:
-        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
-        if task.verb == "individual" and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
-            return None
-        return super().refusal(task)
 
     def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
         """Move the query, and in joint recourse everybody."""

@@ -18,12 +18,11 @@ from oar.actions.sets.norms import Norm
 from oar.errors import DataError
 from oar.models import Centroids, NearestCentroid
 from oar.models.centroid.nearest_centroid import loss_and_margin, rival_ties
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.tables.arrays import as_vector, check_finite, is_frame
 from oar.solvers.centroids.exact import Reach
 from oar.typing import NormLike
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

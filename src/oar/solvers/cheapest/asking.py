@@ -14,25 +14,26 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.sets.cost_region import distance_scales
 from oar.errors import NumericsError
 from oar.models import Differentiable
+from oar.models.training import Array
 from oar.people import Population
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
-from oar.solvers.cheapest.milp import CheapestChange, settled, solve
+from oar.solvers.cheapest.highs import CheapestChange
+from oar.solvers.cheapest.milp import settled, solve
 from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTask, SearchTask, search
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
+from oar.solvers.query.shortest_move import nearer_limits
 from oar.tolerances import TIGHT
 
-Array = NDArray[np.float64]
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
 LINEAR_TIE, CENTROID_TIE = 1.001e-9, 1.001e-13  # what an audit calls a tie, of outputs and of distances
 SHARE = 1e-9  # of what a lead lacks, by which it must be more, because HiGHS is not exact
@@ -42,14 +43,7 @@ CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding
 
 @dataclass(frozen=True, eq=False)
 class ProposedChange:
-    """The solver's proposal for one person.
-
-    Attributes:
-        space: what they may change.
-        change: v, or None where no way was found.
-        cost: what it costs.
-        note: how it was found.
-    """
+    """The solver's proposal for one person: v (None where no way was found), what it costs, and how it was found."""
 
     space: Space
     change: Array | None
@@ -82,13 +76,7 @@ Accepts = Callable[[Space], tuple[Array, Array, Array]]
 
 
 class AdviceSolver:
-    """A model fitted to people once, and limits checked, for any number of queries.
-
-    Args:
-        people: with an encoding.
-        model: of oar.models.
-        limits: of the table's columns, not yet checked.
-    """
+    """A model fitted to people with an encoding, and limits of the table's columns, for any number of queries."""
 
     def __init__(self, people: Population, model: Differentiable, limits: Limits) -> None:
         """Check the limits; the model is fitted when the first query asks."""
@@ -134,7 +122,11 @@ class AdviceSolver:
         goal = self._leads(ask.problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):
-            return self._plausibly(space, goal, found)
+            note = (
+                f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, "
+                "and a cheaper one where people are may exist."
+            )
+            return self._by_search(space, lambda part: LinearTask(part, goal), note)
         return ProposedChange.of(space, found)
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
@@ -160,14 +152,6 @@ class AdviceSolver:
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
         return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
-
-    def _plausibly(self, space: Space, goal: Leads, found: CheapestChange) -> ProposedChange:
-        """Search for a change that ends where people are, because the cheapest one does not."""
-        note = (
-            f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, and a "
-            "cheaper one where people are may exist."
-        )
-        return self._by_search(space, lambda part: LinearTask(part, goal), note)
 
     def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
         if not space.size:
@@ -257,14 +241,13 @@ def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:
     goal, point = problem.goal, problem.query_features
     offsets = centroids.positions - point
     rivals = np.delete(np.arange(len(offsets)), goal)
-    normals = offsets[goal] - offsets[rivals]
-    leads = -0.5 * np.einsum("cd,cd->c", normals, offsets[goal] + offsets[rivals])
+    normals, leads = nearer_limits(offsets, goal)
     distances = np.linalg.norm(offsets, axis=1)
     far = distances[goal] + distances[rivals]
     scales = np.where(far > 0, far**2, 1.0)
     # Distances tie within 1e-13 of the data's size; halved squares differ by half the sum of the distances times that.
     size = np.maximum(np.maximum(centroids.sizes[rivals], centroids.sizes[goal]), np.abs(point).max())
-    return Leads(normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
+    return Leads(-normals, leads, care * (0.5 * CENTROID_TIE * size * far + SHARE * np.abs(leads)), scales)
 
 
 def _in_words(limits: Limits) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.plans.individual.certificate import (
     Certificate,
     CertificateRegion,
@@ -32,7 +32,6 @@ from oar.plans.individual.certificate import (
 )
 from oar.solvers.cheapest.multipliers import relaxed
 
-Array = NDArray[np.float64]
 ENOUGH = 2e-7  # share of the cost to which the bound is brought
 MOST_PARTS = 400
 WHOLE = 1e-7  # how far from whole a relaxed place may be

@@ -26,18 +26,17 @@ cost, each with a programme for all the others, until T alone costs as much as t
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.solvers.cheapest.highs import NOWHERE, PROVED, MixedIntegerProgramme
+from oar.models.training import Array
+from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme, column_units
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
-from oar.solvers.cheapest.scaling import column_units
 from oar.solvers.cheapest.space import Leads, Space
+from oar.solvers.query.shortest_move import least_distance
 
-Array = NDArray[np.float64]
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
@@ -46,21 +45,6 @@ SLACK = 1e-10  # by which a row may be missed: far less than a margin
 MOST_BRANCHES = 20
 MOST_ROUNDS = 60
 MOST_SETS = 400  # sets of columns without bounds that are tried
-
-
-@dataclass(frozen=True, eq=False)
-class CheapestChange:
-    """The best change v, its cost (infinite where there is none), HiGHS's bound of it, and whether it finished."""
-
-    change: Array = field(default_factory=lambda: NOWHERE)
-    cost: float = np.inf
-    bound: float = np.inf
-    finished: bool = True
-
-    @property
-    def found(self) -> bool:
-        """Whether there is a change."""
-        return self.cost < np.inf
 
 
 def solve(space: Space, goal: Leads) -> CheapestChange:
@@ -76,7 +60,10 @@ def solve(space: Space, goal: Leads) -> CheapestChange:
         found = _least_squares(programme) if space.kind == "l2" else _fewest(programme)
     if not found.found:
         return found
-    if not programme.within_limits(found.change):  # HiGHS could not tell: there may be a change, and there may be none
+    rows, room = programme.normals[programme.goals :], programme.room[programme.goals :]
+    slack = 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(found.change))
+    # Leads are asked about again. Where another row is broken HiGHS could not tell: there may be a change, or none.
+    if not (rows @ found.change <= room + slack).all():
         return CheapestChange(bound=0.0, finished=False)
     change = found.change * units
     return replace(found, change=change, cost=space.cost(change))
@@ -133,17 +120,9 @@ class Programme:
         )
         units = np.where(units > 0, units, 1.0)
         self.normals, self.room = normals / units[:, None], room / units
-        self.up = np.flatnonzero(space.high > 0)
-        self.down = np.flatnonzero(space.low < 0)
-
-    @property
-    def parts(self) -> int:
-        """How many p and n there are."""
-        return self.up.size + self.down.size
-
-    def owner(self) -> NDArray[np.intp]:
-        """Return the entry of v that each part belongs to."""
-        return np.concatenate([self.up, self.down])
+        self.up, self.down = np.flatnonzero(space.high > 0), np.flatnonzero(space.low < 0)
+        self.owner = np.concatenate([self.up, self.down])  # the entry of v that each part belongs to
+        self.parts = self.owner.size
 
     def joined(self, parts: Array) -> Array:
         """Return v, tidied, from its parts."""
@@ -157,18 +136,12 @@ class Programme:
         slack = SLACK * (1 + np.abs(self.normals) @ np.abs(change))
         return bool((self.normals @ change <= self.room + slack).all())
 
-    def within_limits(self, change: Array) -> bool:
-        """Report whether v keeps every row but those of leads, which are asked about again, to a share of its size."""
-        rows, room = self.normals[self.goals :], self.room[self.goals :]
-        return bool((rows @ change <= room + 10 * SLACK * (np.abs(room) + np.abs(rows) @ np.abs(change))).all())
-
     def cheapest(self, prices: Array) -> CheapestChange:
         """Return the change of the lowest Σ prices |v|."""
         quick = self._filled(prices) if self.goals == 1 and self.space.apart else None
         if quick is not None:
             return quick
-        zero = np.zeros((0, self.parts))
-        found = self.run(prices[self.owner()], zero, np.zeros(0), np.zeros(self.parts, dtype=bool))
+        found = self.run(prices[self.owner], np.zeros((0, self.parts)), np.zeros(0))
         if not found.found or self.keeps(found.change):
             return found
         change = self.refined(found.change, ~self.space.whole)
@@ -231,13 +204,13 @@ class Programme:
         costs: Array,
         more_rows: Array,
         more_room: Array,
-        more_whole: NDArray[np.bool_],
+        switches: bool = False,
         bounds: tuple[Array, Array] | None = None,
     ) -> CheapestChange:
         """Minimise costs · z with z = (p, n, others ≥ 0); `more_rows` z ≤ `more_room` are added.
 
-        `bounds`, the highest and the lowest, replace those of v. The first answer says what size costs have, and a
-        second one is asked for where HiGHS may have left too much open in the first.
+        With `switches` the others are 0 or 1; `bounds`, the highest and the lowest, replace those of v. The first
+        answer says what size costs have, and a second one is asked for where HiGHS may have left too much open in it.
         """
         if not costs.size:  # a rule leaves nothing to change
             still = np.zeros(self.space.size)
@@ -250,9 +223,9 @@ class Programme:
             costs=costs,
             rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
             room=np.concatenate([STIFF * self.room, more_room]),
-            whole=np.concatenate([self.space.whole[self.owner()], more_whole[self.parts :]]),
+            whole=np.append(self.space.whole[self.owner], np.full(others, switches)),
             bottom=np.zeros(costs.size),
-            top=np.concatenate([high[self.up], -low[self.down], np.where(more_whole[self.parts :], 1.0, np.inf)]),
+            top=np.concatenate([high[self.up], -low[self.down], np.full(others, 1.0 if switches else np.inf)]),
         )
         return self._branched(question)
 
@@ -270,8 +243,8 @@ class Programme:
             if not answer.found or (best.found and answer.bound >= best.cost):
                 bound = min(bound, answer.bound)
                 continue
-            change = self.joined(answer.place)
-            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.place)
+            change = self.joined(answer.change)
+            halves = () if self.keeps(change) or asked > MOST_BRANCHES else now.halves(answer.change)
             waiting += halves
             if not halves:
                 bound = min(bound, answer.bound)
@@ -296,10 +269,7 @@ class Programme:
         if (room >= 0).all():
             return fixed
         size = float(np.abs(room).max())
-        stacked = np.vstack([-normals.T, -room / size])
-        corner = np.zeros(len(stacked))
-        corner[-1] = 1.0
-        residual = stacked @ nonnegative_least_squares(stacked, corner) - corner
+        _, residual = least_distance(normals, room / size)
         if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
             return None
         fixed[free] = -size * residual[:-1] / residual[-1] / prices
@@ -341,7 +311,7 @@ class _Squares:
         space = programme.space
         self.programme, self.first, self.squares = programme, first, space.prices**2
         self.bent = np.flatnonzero(~space.switches)
-        straight = np.where(space.switches, self.squares, 0.0)[programme.owner()]
+        straight = np.where(space.switches, self.squares, 0.0)[programme.owner]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
         self.rows: dict[tuple[int, float], Array] = {}
         self.room: dict[tuple[int, float], float] = {}
@@ -349,11 +319,19 @@ class _Squares:
             self.support(share * first / space.prices)
 
     def support(self, change: Array) -> None:
-        """Add the lines that touch the squares at these sizes."""
-        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner()
+        """Add the lines slope · w − below ≤ square · w² that touch the squares at these sizes.
+
+        A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
+        """
+        space, parts, owner = self.programme.space, self.programme.parts, self.programme.owner
         for place, entry in enumerate(self.bent.tolist()):
-            whole = bool(space.whole[entry])
-            for at, slope, below in _supports(abs(change[entry]), self.squares[entry], whole):
+            size, square = abs(change[entry]), self.squares[entry]
+            lines = [(size, 2 * square * size, square * size**2)]
+            if space.whole[entry]:
+                near = float(np.rint(size))
+                places = sorted({max(near - 1, 0.0), near})
+                lines = [(m, square * (2 * m + 1), square * m * (m + 1)) for m in places]
+            for at, slope, below in lines:
                 row = np.zeros(self.costs.size)
                 row[:parts][owner == entry] = slope
                 row[parts + place] = -1.0
@@ -373,19 +351,8 @@ class _Squares:
         space, most = self.programme.space, (1 + PROVED) * cost / self.programme.space.prices
         most = np.where(space.whole, np.floor(most), most)
         high, low = np.minimum(space.high, most), np.maximum(space.low, -most)
-        found = self.programme.run(costs, rows, room, np.zeros(costs.size, dtype=bool), (high, low))
+        found = self.programme.run(costs, rows, room, bounds=(high, low))
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
-
-
-def _supports(size: float, square: float, whole: bool) -> list[tuple[float, float, float]]:
-    """Return (place, slope, below) of lines slope · w − below ≤ square · w² that touch it at w = size.
-
-    A tangent is 2 a w − a², and between whole numbers m and m + 1 the chord is (2m + 1) w − m (m + 1).
-    """
-    if not whole:
-        return [(size, 2 * square * size, square * size**2)]
-    near = float(np.rint(size))
-    return [(m, square * (2 * m + 1), square * m * (m + 1)) for m in sorted({max(near - 1, 0.0), near})]
 
 
 def _fewest(programme: Programme) -> CheapestChange:
@@ -429,7 +396,7 @@ def _fewest(programme: Programme) -> CheapestChange:
 
 def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int, ...]) -> CheapestChange:
     """Minimise flat costs with every entry bounded but those of `free` columns, which are paid for whatever they do."""
-    space, parts, owner = programme.space, programme.parts, programme.owner()
+    space, parts, owner = programme.space, programme.parts, programme.owner
     switches, paid = space.switches, np.isin(space.column, free)
     bent = np.array(sorted({int(column) for column in space.column[~switches & ~paid]}), dtype=np.intp)
     flat = np.array([float(space.flat[space.column == column][0]) for column in bent])
@@ -441,8 +408,7 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
         size = max(tops[part], 1.0)
         row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
         rows.append(row)
-    whole = np.concatenate([np.zeros(parts, dtype=bool), np.ones(bent.size, dtype=bool)])
-    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), whole, (high, low))
+    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), switches=True, bounds=(high, low))
     if not found.found:
         return found
     change = _without_dust(programme, found.change)

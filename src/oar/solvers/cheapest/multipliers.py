@@ -11,13 +11,12 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
+from oar.models.training import Array
 from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
-from oar.solvers.cheapest.scaling import column_units
+from oar.solvers.cheapest.highs import column_units
+from oar.solvers.query.shortest_move import least_distance
 
-Array = NDArray[np.float64]
 WIDER = (
     1e-7  # share by which rows are loosened of entries with a sign and hardly a bound, so that rounding undoes nothing
 )
@@ -70,7 +69,7 @@ class _Programme:
         flat = np.array([float(statement.flat[statement.column == column][0]) for column in shares])
         costs = np.concatenate([costs, flat])
         unit = float(costs.max(initial=0.0)) or 1.0
-        ties, rights = self._ties(shares)
+        ties = self._ties(shares)
         bounds = np.column_stack(
             [
                 np.concatenate([self.bottom / self.columns, np.zeros(len(shares))]),
@@ -78,7 +77,7 @@ class _Programme:
             ]
         )
         rows = np.vstack([np.hstack([self.rows, np.zeros((len(self.rows), len(shares)))]), ties])
-        found = _asked(costs / unit, rows, np.concatenate([self.room, rights]), bounds)
+        found = _asked(costs / unit, rows, np.append(self.room, np.zeros(len(ties))), bounds)
         if found is None:
             return None
         place, marginals = found
@@ -115,7 +114,7 @@ class _Programme:
                 found.append(int(number))
         return found
 
-    def _ties(self, shares: list[int]) -> tuple[Array, Array]:
+    def _ties(self, shares: list[int]) -> Array:
         """Return rows that say: an entry goes no further than the share of its column's cost that is paid."""
         found = []
         for place, column in enumerate(shares):
@@ -123,7 +122,7 @@ class _Programme:
                 row = np.zeros(self.owner.size + len(shares))
                 row[at], row[self.owner.size + place] = self.columns[at] / self.top[at], -1.0
                 found.append(row)
-        return np.array(found).reshape(len(found), self.owner.size + len(shares)), np.zeros(len(found))
+        return np.array(found).reshape(len(found), self.owner.size + len(shares))
 
     def _joined(self, place: Array) -> Array:
         change = np.zeros(self.part.low.size)
@@ -172,14 +171,10 @@ def _nearest(statement: Statement, part: CertificateRegion) -> Relaxation:
     if (room >= 0).all():
         return Relaxation(Leaf(np.zeros(count)), fixed, {})
     size = -float(room.min())  # what is lacked most is at least so far away
-    stacked = np.vstack([-rows.T, -room / size])
-    corner = np.zeros(len(stacked))
-    corner[-1] = 1.0
     try:
-        found = nonnegative_least_squares(stacked, corner)
+        found, residual = least_distance(rows, room / size)
     except RuntimeError:
         return Relaxation(Leaf(np.zeros(count)), None, {})
-    residual = stacked @ found - corner
     if np.abs(residual).max() <= 1e-9 or residual[-1] >= 0:
         return _Programme(statement, part).lacking()
     multipliers = 2 * size * found / -residual[-1] / lengths

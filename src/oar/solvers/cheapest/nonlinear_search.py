@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from oar.models import Differentiable, Scaled
 from oar.models.differentiable import need_jax_functions
+from oar.models.training import Array
 from oar.people import Population
 from oar.problem import Problem
-from oar.solvers.cheapest.highs import NOWHERE
-from oar.solvers.cheapest.milp import CheapestChange, Programme, solve
+from oar.solvers.cheapest.highs import CheapestChange
+from oar.solvers.cheapest.milp import Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
 
-Array = NDArray[np.float64]
 STARTS = 2  # people whose place is a start,
 MORE_STARTS = 8  # where changes must end among people, which programmes know nothing of
 STEPS = 15
@@ -40,13 +40,7 @@ BATCH = 64
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """A fitted model's outputs for rows of coordinates, and their slopes.
-
-    Attributes:
-        many: from (m, d) to (m, o).
-        slopes: from (d,) to (o, d).
-        centres, scales: (d,) of a scaler before the model; 0 and 1 without.
-    """
+    """A fitted model's outputs (m, o) for rows (m, d), their slopes (o, d), and a scaler's centres and scales (d,)."""
 
     many: Callable[[Array], Any]
     slopes: Callable[[Array], Any]
@@ -180,21 +174,23 @@ class LinearTask(PersonTask):
 
 def search(task: PersonTask, examples: Array) -> CheapestChange:
     """Return a cheap change v that reaches the goal, if one is found; a cheaper one may exist."""
-    space = task.space
-    best, lowest = NOWHERE, np.inf
+    space, best = task.space, CheapestChange(bound=0.0)
+
+    def shortened(changes: list[Array], best: CheapestChange) -> CheapestChange:
+        for change in changes:
+            shorter = _shortened(task, change)
+            if space.cost(shorter) < best.cost:
+                best = CheapestChange(shorter, space.cost(shorter), 0.0)
+        return best
+
     for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
-        for change in _in_a_row(task, start):
-            shortened = _shortened(task, change)
-            if space.cost(shortened) < lowest:
-                best, lowest = shortened, space.cost(shortened)
-    if lowest == np.inf:
-        return CheapestChange(bound=0.0)
-    reach = 1 + lowest if space.kind != "l0" else 3 * (1 + float(np.abs(best).max()))  # where going far is free
-    for change in _in_a_row(task, best, width=reach, exact=True):
-        shortened = _shortened(task, change)
-        if space.cost(shortened) < lowest:
-            best, lowest = shortened, space.cost(shortened)
-    return CheapestChange(best, lowest, 0.0)
+        best = shortened(_in_a_row(task, start), best)
+    if not best.found:
+        return best
+    reach = 1 + best.cost
+    if space.kind == "l0":  # where going far is free
+        reach = 3 * (1 + float(np.abs(best.change).max()))
+    return shortened(_in_a_row(task, best.change, width=reach, exact=True), best)
 
 
 def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
@@ -219,12 +215,12 @@ def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = 
     if lack == 0 and here.any():
         found.append(here)
     for _ in range(STEPS):
-        ahead = _ahead(task, here, width, exact)
+        ahead = _programme(task, here, width, exact)
         if ahead is None:
             break
         there, lack = _merit(task, ahead)
         for _ in range(CORRECTIONS if exact else 0):  # leads bend: what lacks a little there is made good from there
-            corrected = _ahead(task, ahead, width, exact) if 0 < lack < SLIGHT else None
+            corrected = _programme(task, ahead, width, exact) if 0 < lack < SLIGHT else None
             if corrected is None:
                 break
             ahead = corrected
@@ -240,20 +236,17 @@ def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = 
     return sorted(found, key=task.space.cost)[:1]
 
 
-def _ahead(task: PersonTask, here: Array, width: float, exact: bool) -> Array | None:
-    linear = task.linear(here)
-    return None if linear is None else _programme(task, linear, here, width, exact)
-
-
 def _merit(task: PersonTask, change: Array) -> tuple[float, float]:
     """Return the cost with what is lacking added, and what is lacking."""
     lack = max(-float(task.worst(change[None])[0]), 0.0)
     return task.space.cost(change) + LACKING * lack, lack
 
 
-def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact: bool) -> Array | None:
+def _programme(task: PersonTask, here: Array, width: float, exact: bool) -> Array | None:
     """Return the cheapest change for linearised leads, within a box around where we stand that includes the start."""
-    space = task.space
+    space, linear = task.space, task.linear(here)
+    if linear is None:
+        return None
     room = np.where(space.whole, np.maximum(np.floor(width / space.prices), 1.0), width)
     wide = space.switches
     high = np.where(wide, space.high, np.minimum(space.high, np.maximum(here + room, 0.0)))
@@ -264,13 +257,12 @@ def _programme(task: PersonTask, linear: Leads, here: Array, width: float, exact
             return found.change
     none = Leads(np.zeros((0, space.start.size)), np.zeros(0), np.zeros(0), np.zeros(0))
     programme = Programme(space, none)
-    owner = programme.owner()
+    owner = programme.owner
     slopes = linear.slopes @ space.basis / linear.scales[:, None]
     # −slopes·v − lacking ≤ (leads − margins) / scales, with one number for what the worst lead lacks
     rows = np.hstack([-slopes[:, programme.up], slopes[:, programme.down], -np.ones((len(slopes), 1))])
     costs = np.concatenate([space.prices[owner], [LACKING]])
-    whole = np.zeros(costs.size, dtype=bool)
-    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, whole, (high, low))
+    found = programme.run(costs, rows, (linear.leads - linear.margins) / linear.scales, bounds=(high, low))
     return found.change if found.found else None
 
 

@@ -12,19 +12,21 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
 from oar.actions.limits.rules import EncodedRule, Range, edges, holds
-from oar.solvers.cheapest.milp import CheapestChange
-from oar.solvers.cheapest.space import NEARLY, Space
+from oar.models.training import Array
+from oar.plans.individual.certificate import RuleAlternative
+from oar.solvers.cheapest.highs import CheapestChange
+from oar.solvers.cheapest.space import NEARLY, Space, link_factors
 
-Array = NDArray[np.float64]
 MOST_SPACES = 300
 SAME = 1e-9  # share of a cost
+Part = TypeVar("Part", Space, RuleAlternative)
 
 
 def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int = MOST_SPACES) -> CheapestChange:
@@ -38,18 +40,14 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
         if bound >= best.cost * (1 - SAME):  # nothing that waits is cheaper
             break
         finished &= found.finished
-        if not found.found:
-            best = replace(best, bound=min(best.bound, bound))
+        rule = here.broken(found.change) if found.found else None
+        if rule is None or solved >= most:
+            if rule is None and found.cost < best.cost:
+                best = replace(found, bound=best.bound)
+            best, finished = replace(best, bound=min(best.bound, bound)), finished and rule is None
             continue
-        rule = here.broken(found.change)
-        if rule is None:
-            lowest = min(best.bound, bound)
-            best = replace(found, bound=lowest) if found.cost < best.cost else replace(best, bound=lowest)
-            continue
-        if solved >= most:
-            best, finished = replace(best, bound=min(best.bound, bound)), False
-            continue
-        for part in kept_in(here, rule):
+        rest = replace(here, rules=tuple(other for other in here.rules if other is not rule))
+        for part in kept_ways(here, rule, rest, _linked, _within):
             answer = solve(replace(part, rules=()))
             solved += 1
             # A part has no cheaper change than the whole, whatever rounding says.
@@ -57,20 +55,24 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
     return replace(best, finished=finished)
 
 
-def kept_in(space: Space, rule: EncodedRule) -> Iterator[Space]:
-    """Yield spaces that together hold every change which keeps a rule, each in one way; it is none of their rules."""
-    before = space.start[None]
-    space = replace(space, rules=tuple(other for other in space.rules if other is not rule))
+def kept_ways(
+    space: Space, rule: EncodedRule, whole: Part, linked: Callable[..., Any], within: Callable[..., Any]
+) -> Iterator[Part]:
+    """Yield parts of a whole that together hold all that keeps a rule, each in one way.
+
+    `linked` and `within` return what keeps a link, and what ends within a range.
+    """
     for way in rule.ways:
-        parts = [space]
+        parts = [whole]
         for each in way:
-            narrowed: Any = _linked if isinstance(each, Link) else _within
+            narrowed: Any = linked if isinstance(each, Link) else within
             parts = [one for part in parts for one in narrowed(part, each)]
         yield from parts
+    before = space.start[None]
     if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
         numbers = [space.encoding.schema.names.index(name) for name in rule.names]
         still = np.isin(space.column, numbers)  # broken before: nothing of it may change
-        yield replace(space, low=np.where(still, 0.0, space.low), high=np.where(still, 0.0, space.high))
+        yield replace(whole, low=np.where(still, 0.0, whole.low), high=np.where(still, 0.0, whole.high))
 
 
 def _within(space: Space, each: Range) -> list[Space]:
@@ -79,8 +81,10 @@ def _within(space: Space, each: Range) -> list[Space]:
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
     if each.levels is not None:
         return _at_levels(space, place, each.levels, entries)
-    low, high = edges(each, _unit(space, place.start, entries))
-    start = space.start[place.start]
+    at = place.start
+    unit = float(space.basis[at, entries[0]] / space.prices[entries[0]]) if entries.size else 0.0  # what costs 1
+    low, high = edges(each, unit)
+    start = space.start[at]
     if not entries.size:
         return [space] if holds((each,), space.encoding, space.start[None], space.start[None])[0] else []
     entry, size = entries[0], space.basis[place.start, entries[0]]
@@ -125,13 +129,8 @@ def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDA
 def _linked(space: Space, link: Link) -> list[Space]:
     """Return the changes that keep a link."""
     said: LinearExpression = link.expression
-    values, normal = np.zeros(space.start.size), np.zeros(space.start.size)
-    for name, factor in said.values.items():
-        values[space.encoding.places[name]] += factor
-        normal[space.encoding.places[name]] += factor
-    for name, factor in said.changes.items():
-        normal[space.encoding.places[name]] += factor
-    return [_with_rows(space, [normal @ space.basis], [-said.constant - float(values @ space.start)])]
+    values, changes = link_factors(said, space.encoding, space.start.size)
+    return [_with_rows(space, [(values + changes) @ space.basis], [-said.constant - float(values @ space.start)])]
 
 
 def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:
@@ -144,8 +143,3 @@ def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:
         row_errors=np.vstack([space.row_errors, np.zeros((len(rows), space.size))]),
         row_slack=np.concatenate([space.row_slack, np.zeros(len(rows))]),
     )
-
-
-def _unit(space: Space, at: int, entries: NDArray[np.intp]) -> float:
-    """Return what costs 1 in a column."""
-    return float(space.basis[at, entries[0]] / space.prices[entries[0]]) if entries.size else 0.0

@@ -11,8 +11,9 @@ so that |v_i| prices_i is what an entry costs, and limits are low ≤ v ≤ high
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,11 @@ from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import LinearExpression
 from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbourhood
 from oar.actions.limits.rules import EncodedRule
-from oar.actions.sets.cost_region import FREE, measure
+from oar.actions.sets.cost_region import FREE, CostRegion, measure
 from oar.actions.sets.norms import Norm
+from oar.models.training import Array
 from oar.people.tables.encoding import Encoding
 
-Array = NDArray[np.float64]
 COSTS = ("l1", "l2", "l0")
 NEARLY = 1e-9  # share of a step by which a bound may miss a whole number of them
 LINK_SLACK = 1.001e-9  # of what a link adds up: what an audit lets pass, and a little more
@@ -141,23 +142,15 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """The condition to be reached: slopes · δ + leads ≥ margins.
+    """Leads of the goal, leads + slopes·δ (r,), with slopes (r, d), which are to be above margins (r,).
 
-    Attributes:
-        slopes: (r, d) how leads change with coordinates.
-        leads: (r,) those of the person before.
-        margins: (r,) above which they are no ties.
-        scales: (r,) the size of what leads are differences of.
+    Scales (r,) are the size of what leads are differences of.
     """
 
     slopes: Array
     leads: Array
     margins: Array
     scales: Array
-
-    def at(self, offset: Array) -> Array:
-        """Return the leads after a move δ."""
-        return self.leads + self.slopes @ offset
 
 
 def space_of(
@@ -182,11 +175,14 @@ def space_of(
         found = measure(theirs, encoding, rows, np.array([0.5, 0.5, 0.0]), np.full(3, np.inf), norm)
     low, high = (bounds[QUERY] / found.costs for bounds in (found.region.lower, found.region.upper))
     merged = Limits({**limits.columns, **own}, limits.links, {}, limits.rules, limits.plausible)
-    entries = _Entries(encoding, merged, start, kind, found.costs, found.steps, low, high)
-    basis = entries.basis()
+    entries = list(_entries(encoding, merged, start, found, low, high))
+    basis = np.column_stack([one.vector for one in entries]) if entries else np.zeros((start.size, 0))
+    column = np.array([one.column for one in entries], dtype=np.intp)
+    kinds = [one.kind for one in encoding.schema]
+    categories = np.array([number for number in np.unique(column) if kinds[number] == "category"], dtype=np.intp)
+    groups = (column == categories[:, None]).astype(np.float64)  # at most one level of each
     links = found.region.links * found.costs if len(found.region.links) else np.zeros((0, start.size))
     room = found.region.room[QUERY] if len(links) else np.zeros(0)
-    groups = entries.groups()
     errors, slack = _let_pass(theirs, encoding, start, basis)
     return Space(
         encoding=encoding,
@@ -194,12 +190,12 @@ def space_of(
         start=start,
         kind=kind,
         basis=basis,
-        low=np.array(entries.low),
-        high=np.array(entries.high),
-        whole=np.array(entries.whole, dtype=bool),
-        prices=np.array(entries.prices),
-        flat=np.array(entries.flat),
-        column=np.array(entries.column, dtype=np.intp),
+        low=np.array([one.low for one in entries], dtype=np.float64),
+        high=np.array([one.high for one in entries], dtype=np.float64),
+        whole=np.array([one.whole for one in entries], dtype=bool),
+        prices=np.array([one.price for one in entries], dtype=np.float64),
+        flat=np.array([one.flat for one in entries]),
+        column=column,
         rows=np.vstack([links @ basis, groups]),
         room=np.concatenate([room, np.ones(len(groups))]),
         row_errors=np.vstack([errors, np.zeros_like(groups)]),
@@ -210,13 +206,18 @@ def space_of(
     )
 
 
+def link_factors(said: LinearExpression, encoding: Encoding, dimensions: int) -> tuple[Array, Array]:
+    """Return by what a link multiplies values, and by what changes, (d,) each."""
+    found = np.zeros((2, dimensions))
+    for factors, given in zip(found, (said.values, said.changes), strict=True):
+        for name, factor in given.items():
+            factors[encoding.places[name]] += factor
+    return found[0], found[1]
+
+
 def link_row(said: LinearExpression, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
     """Return a link's row (v,); and of what it adds up, before anything cancels, the row and the size at the start."""
-    values, changes = np.zeros(start.size), np.zeros(start.size)
-    for name, factor in said.values.items():
-        values[encoding.places[name]] += factor
-    for name, factor in said.changes.items():
-        changes[encoding.places[name]] += factor
+    values, changes = link_factors(said, encoding, start.size)
     sizes = np.abs(values) + np.abs(changes)
     size = abs(said.constant) + float((np.abs(values) + 2 * np.abs(changes)) @ np.abs(start))
     return (values + changes) @ basis, sizes @ np.abs(basis), size
@@ -235,76 +236,43 @@ def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) ->
     return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
 
 
-class _Entries:
-    """The entries of v, gathered column by column; those that cannot move are left out."""
+class _Entry(NamedTuple):
+    """An entry of v: what it does to coordinates (d,), its bounds, whether it is whole, its costs, and its column."""
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        limits: Limits,
-        start: Array,
-        kind: str,
-        costs: Array,
-        steps: Array,
-        low: Array,
-        high: Array,
-    ) -> None:
-        self.dimensions = start.size
-        self.vectors: list[Array] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
-        self.whole: list[bool] = []
-        self.prices: list[float] = []
-        self.flat: list[float] = []
-        self.column: list[int] = []
-        self.categories: list[int] = []
-        for number, column in enumerate(encoding.schema):
-            place, limit = encoding.places[column.name], limits.columns.get(column.name, FREE)
-            at = place.start
-            if column.kind == "category":
-                self._levels(number, place, start, high, limit.cost)
-            elif steps[at] > 0:
-                near = [NEARLY + 1e-15 * abs(end / steps[at]) for end in (low[at], high[at])]
-                whole = np.ceil(low[at] / steps[at] - near[0]), np.floor(high[at] / steps[at] + near[1])
-                self._add(number, at, steps[at], whole, True, costs[at] * steps[at], limit.cost)
-            else:
-                bounds = low[at] * costs[at], high[at] * costs[at]
-                self._add(number, at, 1 / costs[at], bounds, False, 1.0, limit.cost)
+    vector: Array
+    low: float
+    high: float
+    whole: bool
+    price: float
+    flat: float
+    column: int
 
-    def _add(
-        self, number: int, at: int, size: float, bounds: tuple[float, float], whole: bool, price: float, flat: float
-    ) -> None:
-        if bounds[0] < 0 or bounds[1] > 0:
-            vector = np.zeros(self.dimensions)
-            vector[at] = size
-            self._append(number, vector, (min(bounds[0], 0.0), max(bounds[1], 0.0)), whole, price, flat)
 
-    def _levels(self, number: int, place: slice, start: Array, high: Array, cost: float) -> None:
-        held = place.start + int(start[place].argmax())
-        for at in range(place.start, place.stop):
-            if at != held and high[at] > 0:
-                vector = np.zeros(self.dimensions)
-                vector[at], vector[held] = 1.0, -1.0
-                self._append(number, vector, (0.0, 1.0), True, cost, cost)
-                if number not in self.categories:
-                    self.categories.append(number)
+def _entries(
+    encoding: Encoding, limits: Limits, start: Array, found: CostRegion, low: Array, high: Array
+) -> Iterator[_Entry]:
+    """Yield the entries of v, column by column; those that cannot move are left out."""
 
-    def _append(
-        self, number: int, vector: Array, bounds: tuple[float, float], whole: bool, price: float, flat: float
-    ) -> None:
-        self.vectors.append(vector)
-        self.low.append(float(bounds[0]))
-        self.high.append(float(bounds[1]))
-        self.whole.append(whole)
-        self.prices.append(float(price))
-        self.flat.append(float(flat))
-        self.column.append(number)
+    def along(at: int, size: float) -> Array:
+        vector = np.zeros(start.size)
+        vector[at] = size
+        return vector
 
-    def basis(self) -> Array:
-        return np.column_stack(self.vectors) if self.vectors else np.zeros((self.dimensions, 0))
-
-    def groups(self) -> Array:
-        """Rows that say: at most one level of each category."""
-        return np.array([[float(own == number) for own in self.column] for number in self.categories]).reshape(
-            len(self.categories), len(self.column)
-        )
+    for number, column in enumerate(encoding.schema):
+        place, flat = encoding.places[column.name], float(limits.columns.get(column.name, FREE).cost)
+        at = place.start
+        cost, step = found.costs[at], found.steps[at]
+        if column.kind == "category":
+            held = at + int(start[place].argmax())
+            for level in range(at, place.stop):
+                if level != held and high[level] > 0:
+                    yield _Entry(along(level, 1.0) - along(held, 1.0), 0.0, 1.0, True, flat, flat, number)
+            continue
+        if step > 0:
+            near = [NEARLY + 1e-15 * abs(end / step) for end in (low[at], high[at])]
+            size, price = step, cost * step
+            bottom, top = np.ceil(low[at] / step - near[0]), np.floor(high[at] / step + near[1])
+        else:
+            size, price, bottom, top = 1 / cost, 1.0, low[at] * cost, high[at] * cost
+        if bottom < 0 or top > 0:
+            yield _Entry(along(at, size), min(bottom, 0.0), max(top, 0.0), bool(step > 0), price, flat, number)

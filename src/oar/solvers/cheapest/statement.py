@@ -8,17 +8,18 @@ no bound is higher than a cost that would be accepted.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.links import LinearExpression, Link
-from oar.actions.limits.rules import EncodedRule, Range, holds
+from oar.actions.limits.rules import EncodedRule, Range
+from oar.models.training import Array
 from oar.plans.individual.certificate import RuleAlternative, Statement
+from oar.solvers.cheapest.rules import kept_ways
 from oar.solvers.cheapest.space import LINK_SLACK, Space, link_row
 
-Array = NDArray[np.float64]
 EPS = 2.0**-52
 RULE_LINK_SLACK = 10 * LINK_SLACK  # what an audit lets pass of what a rule's link adds up
 RULE_SLACK = 3e-9  # and of a value that a rule compares, outwards
@@ -63,21 +64,14 @@ def _values(space: Space) -> tuple[Array, Array]:
     return np.abs(space.start[main]), np.abs(space.basis[main, np.arange(space.size)])
 
 
-def _numbers(space: Space) -> NDArray[np.bool_]:
-    """Return which entries (v,) are of columns whose values are not whole."""
-    return np.array([space.encoding.schema[name].kind == "number" for name in _names(space)], dtype=bool)
-
-
-def _names(space: Space) -> list[str]:
-    return [space.encoding.schema.names[column] for column in space.column.tolist()]
-
-
 def _off_steps(space: Space) -> tuple[Array, float]:
     """Return by how much (v,) of a step a stepped number may be off it, and what that may save."""
     if not space.size:
         return np.zeros(0), 0.0
     values, sizes = _values(space)
-    off = np.where(space.whole & _numbers(space), 16 * _rounding(space) * values / sizes, 0.0)
+    schema = space.encoding.schema
+    numbers = [schema[schema.names[column]].kind == "number" for column in space.column]  # which are not whole
+    off = np.where(space.whole & numbers, 16 * _rounding(space) * values / sizes, 0.0)
     return off, 0.0 if space.kind == "l0" else float(space.prices @ off)
 
 
@@ -106,22 +100,11 @@ def _ways(space: Space, rule: EncodedRule, steps: Array) -> tuple[RuleAlternativ
         np.zeros((0, space.size)),
         np.zeros(0),
     )
-    found = []
-    for way in rule.ways:
-        parts = [free]
-        for each in way:
-            narrowed: Any = _linked if isinstance(each, Link) else _within
-            parts = [one for part in parts for one in narrowed(space, part, each, steps)]
-        found += parts
-    before = space.start[None]
-    if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
-        numbers = [space.encoding.schema.names.index(name) for name in rule.names]
-        still = np.isin(space.column, numbers)
-        found.append(replace(free, low=np.where(still, 0.0, -np.inf), high=np.where(still, 0.0, np.inf)))
-    return tuple(found)
+    linked, within = partial(_linked, space), partial(_within, space, steps)
+    return tuple(kept_ways(space, rule, free, linked, within))
 
 
-def _linked(space: Space, part: RuleAlternative, link: Link, steps: Array) -> list[RuleAlternative]:
+def _linked(space: Space, part: RuleAlternative, link: Link) -> list[RuleAlternative]:
     """Return the changes that keep a link."""
     said: LinearExpression = link.expression
     row, errors, size = link_row(said, space.encoding, space.start, space.basis)
@@ -138,7 +121,7 @@ def _more(part: RuleAlternative, row: Array, errors: Array, room: float) -> Rule
     )
 
 
-def _within(space: Space, part: RuleAlternative, each: Range, steps: Array) -> list[RuleAlternative]:
+def _within(space: Space, steps: Array, part: RuleAlternative, each: Range) -> list[RuleAlternative]:
     """Return the changes that end within a range, if there are any."""
     place = space.encoding.places[each.name]
     entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))

@@ -11,14 +11,13 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.solvers.descent.descent import DescentEnd, DescentProblem
 from oar.solvers.descent.multistart import History, Start
 from oar.solvers.feasible.sets import FeasibleSet
 
-Array = NDArray[np.float64]
 MOST_ROUNDS = 10
 KEPT = 2  # corners of each member that are tried alone
 PRECISION = 1e-9
@@ -49,7 +48,7 @@ def one_by_one(descent: DescentProblem, history: History, rounds: int = MOST_ROU
         stood = moves[member].copy()
         moves[member] = aim
         with suppress(NumericsError):
-            outcome = descent.judged(moves.copy(), best.step.memory, PRECISION)
+            outcome = descent.objective.outcome(moves.copy(), best.step.memory, PRECISION)
             if outcome.loss < loss - BETTER * abs(loss):
                 loss, steps = outcome.loss, steps + 1
                 continue

@@ -27,17 +27,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.fit.quasi_newton import spectral_length
-from oar.models.training import Training
+from oar.models.training import Array, Training
 from oar.progress import OnStep, check_interrupted, silent
 from oar.signals.base import Memory, Outcome, Signal, Step, refit
 from oar.solvers.feasible.sets import FeasibleMoves, FeasibleSet
 from oar.tolerances import SUFFICIENT
 
-Array = NDArray[np.float64]
 BEGIN = 1e-7  # how tight the first refit is
 FINEST = 1e-11  # the tightest refit that is asked for
 LOOSEST = 1e-6  # and the loosest
@@ -96,15 +94,9 @@ class RetrainingLoss(Protocol):
 
 @dataclass(eq=False)
 class SingleRefit:
-    """A model bound to its people, the signal that differentiates it, and who asks for what.
+    """A model bound to its people as they stand, the signal that differentiates it, and who asks for what.
 
-    Attributes:
-        training: the model, bound to people as they stand.
-        signal: how training is differentiated.
-        query: x† (d,).
-        target: the goal's target (o,).
-        from_scratch: whether points that are accepted are refitted from scratch, because training has many minima.
-        refits: how many there were.
+    Points that are accepted are refitted from scratch where training has many minima; refits are counted.
     """
 
     training: Training
@@ -290,14 +282,7 @@ def descend(
 
 @dataclass(frozen=True, eq=False)
 class DescentProblem:
-    """The problem that every start descends on, with one deadline for all.
-
-    Attributes:
-        objective: what is lowered.
-        feasible: where everyone may go.
-        settings: of each descent.
-        on_step: called after every accepted step.
-    """
+    """The problem that every start descends on: what is lowered, where everyone may go, and one deadline for all."""
 
     objective: SingleRefit
     feasible: FeasibleSet
@@ -313,10 +298,6 @@ class DescentProblem:
     def late(self) -> bool:
         """Whether the deadline is over."""
         return time.monotonic() > self.settings.deadline
-
-    def judged(self, moves: Array, memory: Memory | None, precision: float) -> Outcome:
-        """Return what a refit says of some moves."""
-        return self.objective.outcome(moves, memory, precision)
 
     def improved(self, start: Array, most: int, began: LossPoint | None = None, longest: float = FAR) -> DescentEnd:
         """Descend from one place by at most so many steps; `began` is the point there, where it is known."""

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice, repeat
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models import SoftmaxRegression
 from oar.models.linear.lanes import RefitsSideBySide
 from oar.models.linear.training import LinearTraining
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers import FEW, ProjectedGradient, propose_collective
@@ -28,7 +27,6 @@ from oar.solvers.descent.starts import ABOUT_THE_BEST, ANYWHERE, KINDS, RandomSt
 from oar.solvers.feasible.sets import FeasibleBalls
 from oar.solvers.query.move_search import BatchedObjective, Minimum, Rows, minimise
 
-Array = NDArray[np.float64]
 LANES = 12
 STEPS = 120
 TOLERANCE = 1e-8  # a tenth of the descent's: where a search has ended, the descent's gap is closed at once
@@ -53,30 +51,26 @@ def suits(problem: Problem) -> bool:
 
 def propose(problem: Problem) -> Proposal:
     """Return `propose_collective`'s answer, with its random starts side by side; only for problems that suit."""
-    ends = searched(problem)
-    if not ends.moves:
+    moves, passes = searched(problem)
+    if not moves:
         return propose_collective(problem)
-    found = propose_collective(problem, ProjectedGradient(restarts=0), starts=ends.moves)
+    found = propose_collective(problem, ProjectedGradient(restarts=0), starts=moves)
     solver = f"{found.solver}, {2 * LANES} starts side by side"
-    return replace(found, solver=solver, passes=ends.passes + found.passes)
+    return replace(found, solver=solver, passes=passes + found.passes)
 
 
-class LaneEndpoints(NamedTuple):
-    """The ends of the best searches: moves (n + 1, d), best first; and the passes of all of them."""
+def searched(problem: Problem) -> tuple[list[Array], int]:
+    """Return the ends (n + 1, d) of the best of two dozen searches, best first, and the passes of all of them.
 
-    moves: list[Array]
-    passes: int
-
-
-def searched(problem: Problem) -> LaneEndpoints:
-    """Search from two dozen starts; no ends where people as they stand cannot be fitted."""
+    There are none where people as they stand cannot be fitted.
+    """
     training = problem.training()
     try:
-        fit = training.fit(training.moved(None), training.start(), CONVERGED)
+        fitted = training.fit(training.moved(None), training.start(), CONVERGED).converged
     except NumericsError:
-        return LaneEndpoints([], training.passes)
-    if not fit.converged:
-        return LaneEndpoints([], training.passes)
+        fitted = False
+    if not fitted:
+        return [], training.passes
     lanes, generator = _Lanes(problem, training), np.random.default_rng(0)
     random = RandomStarts(problem, lanes.limits)
     stay = np.zeros((problem.people.size + 1, problem.people.dimensions))
@@ -95,7 +89,7 @@ def searched(problem: Problem) -> LaneEndpoints:
         differs = all(abs(values[place] - values[other]) > ALIKE * abs(values[place]) for other in kept)
         if np.isfinite(values[place]) and differs and len(kept) < KEPT:
             kept.append(int(place))
-    return LaneEndpoints([points[place] for place in kept], training.passes + lanes.refits.passes)
+    return [points[place] for place in kept], training.passes + lanes.refits.passes
 
 
 class _Lanes:

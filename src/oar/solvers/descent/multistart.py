@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, LossPoint
 
-Array = NDArray[np.float64]
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 ENOUGH, SAME = 14, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
@@ -25,12 +24,7 @@ PRECISION = 1e-8  # of refits that say whether a start is worth a descent
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The history of starts and their ends so far.
-
-    Attributes:
-        reached: places that are still of interest, best first.
-        best_kind: the kind of the start that led to the best of them.
-    """
+    """The history of starts: places still of interest, best first, and the kind of start that led to the best."""
 
     reached: tuple[DescentEnd, ...] = ()
     best_kind: str = ""
@@ -50,11 +44,6 @@ class History:
         """Return the history with one more place; of equal losses the first counts."""
         reached = _best_first((*self.reached, end))
         return History(reached, kind if reached[0] is end else self.best_kind)
-
-
-def no_more_starts(history: History) -> Iterable[Start]:
-    """Return no start, whatever was reached."""
-    return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +66,7 @@ class Start:
     steps: int = 0
     only_better: bool = False
     kind: str = ""
-    followed: Callable[[History], Iterable[Start]] = no_more_starts
+    followed: Callable[[History], Iterable[Start]] = lambda history: ()
 
 
 StartMaker = Callable[[History], Iterable[Start]]
@@ -85,13 +74,7 @@ StartMaker = Callable[[History], Iterable[Start]]
 
 
 class Multistart:
-    """Descents from several starts.
-
-    Attributes:
-        problem: what each of them descends on.
-        history: what they have led to.
-        steps: accepted steps of all of them, and of finding where to start.
-    """
+    """Descents from several starts: what they have led to, and the steps of all, finding where to start included."""
 
     def __init__(self, problem: DescentProblem, least: float = -np.inf) -> None:
         """`least` is a loss than which none can be less."""
@@ -114,19 +97,17 @@ class Multistart:
         return all(self._asked(maker) for maker in makers)
 
     def _asked(self, maker: StartMaker) -> bool:
+        judged = self.problem.objective.outcome
         with suppress(NumericsError):  # where a start cannot be made, or not be refitted, others stand
             for start in maker(self.history):
                 before = self.best
                 with suppress(NumericsError):
-                    if start.only_better and not self._is_better(start):
+                    if start.only_better and not judged(start.moves, None, PRECISION).loss < before.loss:
                         continue
                     self.run(start)
                 if self.best.loss <= self._least or (self.best is not before and not self._asked(start.followed)):
                     return False
         return True
-
-    def _is_better(self, start: Start) -> bool:
-        return self.problem.judged(start.moves, None, PRECISION).loss < self.best.loss
 
     def carry_on(self) -> None:
         """Go on from the better half, for twice as many steps each time, until they are done or steps run out."""

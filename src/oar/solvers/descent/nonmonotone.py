@@ -8,14 +8,13 @@ The best moves seen are returned, and the descent, which never climbs, finishes 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.signals.base import Memory
 from oar.solvers.descent.descent import SingleRefit
 from oar.solvers.feasible.sets import FeasibleSet
 from oar.solvers.query.move_search import BatchedObjective, Rows, minimise
 
-Array = NDArray[np.float64]
 PRECISION = 1e-10  # of refits: the change of slopes between two steps must not be noise
 FIRST = 10.0  # budgets: the length of the first step
 ONE = np.zeros(1, dtype=np.intp)  # the only problem, as `minimise` counts them

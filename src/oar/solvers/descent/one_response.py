@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.models.training import CostUnits
+from oar.models.training import Array, CostUnits
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, RefitResult, TrainedRefit
@@ -18,7 +17,6 @@ from oar.signals import as_signal
 from oar.signals.base import Memory, Outcome, refit
 from oar.solvers.discrete.integer_moves import Lattice
 
-Array = NDArray[np.float64]
 PRECISION = 1e-9
 
 

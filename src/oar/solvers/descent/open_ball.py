@@ -16,14 +16,13 @@ import time
 from contextlib import suppress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.signals.base import Memory
 from oar.solvers.descent.descent import SingleRefit
 from oar.solvers.feasible.sets import FeasibleSet
 
-Array = NDArray[np.float64]
 PRECISION = 1e-9
 CORRECTIONS = 10
 INWARDS = 0.97
@@ -48,7 +47,7 @@ def open_ball_search(
     scale = np.sqrt(limits.weights[movers] * movers.size)[:, None]
     shape = (movers.size, objective.query.size)
     everyone = np.zeros((limits.radii.size, objective.query.size))
-    memory = _Last()
+    memory: Memory | None = None
     if not max_steps or not movers.size or time.monotonic() > deadline:
         return everyone, 0
 
@@ -63,9 +62,10 @@ def open_ball_search(
         return everyone, opened, length
 
     def evaluate(free: Array) -> tuple[float, Array]:
+        nonlocal memory
         moves, opened, length = moves_of(free)
-        step = objective.at(moves.copy(), memory.last, PRECISION)
-        memory.last = step.memory
+        step = objective.at(moves.copy(), memory, PRECISION)
+        memory = step.memory
         slopes = step.slopes[movers]
         inner = radii / length * (slopes - inner_product(slopes, opened) * opened / length**2)
         # L-BFGS's first step has length 1 over all members together; times n, values are of that order.
@@ -98,9 +98,3 @@ def opened(moves: Array, limits: FeasibleSet) -> Array:
     inside = INWARDS * moves / np.where(limits.radii > 0, limits.radii, 1.0)[:, None]
     squares = inside**2 if limits.norm.p == np.inf else np.einsum("nd,nd->n", inside, inside)[:, None]
     return inside / np.sqrt(1.0 - squares)
-
-
-class _Last:
-    """The last round's warm start."""
-
-    last: Memory | None = None

@@ -169,7 +169,9 @@ class _Run:
         found = self._descended(unmoved)
         shift = self._shift(unmoved.kept.fit, found.loss)
         if shift is not None:
-            found = min(found, self._descended(objective.refit(SignalPath((), shift), unmoved, BEGIN)), key=_loss)
+            found = min(
+                found, self._descended(objective.refit(SignalPath((), shift), unmoved, BEGIN)), key=lambda end: end.loss
+            )
         best = final = found.point
         if best.signal_norm * best.residual > CLEAR * abs(best.loss):
             final = objective.refit(best.moves, best, TIGHT)
@@ -221,10 +223,6 @@ class _Run:
         shared = float(np.min(problem.allowance.budget))
         own = best_own_move(problem, self.training, shared, unmoved, self.settings)
         return -own.move if own.loss < loss else None
-
-
-def _loss(end: DescentEnd) -> float:
-    return end.loss
 
 
 IN_PARTS = {"max_steps": MOST_STEPS, "tolerance": TOLERANCE}

@@ -17,24 +17,19 @@ on an approximate gradient certifies nothing, and is not called finished.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import FREE, Limits
 from oar.actions.own_action import ActionRegion
 from oar.actions.sets.cost_region import CostRegion, on_bounds
 from oar.errors import NumericsError, OptionError
-from oar.goals.keep import Anchors
-from oar.goals.wishes import Aggregate
-from oar.models.training import CostUnits, Fit, Training
+from oar.models.training import Array, CostUnits, Fit, Training
 from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep, silent
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
 from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentProblem, DescentSettings, SingleRefit, point_of
@@ -47,7 +42,6 @@ from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task, called, curr
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient, given_settings, no_idle_draws, starts_at_random
 from oar.tolerances import CONVERGED, TIGHT
 
-Array = NDArray[np.float64]
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 MOST_JUDGED = 3
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
@@ -64,37 +58,22 @@ ENDED = {
 }
 
 
-def solve(
-    problem: Problem,
-    settings: ProjectedGradient | FrankWolfe | OneShot,
-    signal: Any,
-    query: bool,
-    on_step: OnStep = silent,
-    starts: Sequence[Array] = (),
-    together: Aggregate | None = None,
-    by: int | None = None,
-    anchors: Anchors | None = None,
-) -> Proposal:
-    """Move the members, and the query too if `query`, to the least goal loss found.
-
-    `starts` are more moves (n + 1, d) to start from, the query's last. Several queries' losses become one
-    by `together`; None means their mean. Of several classes that will do, `by` is the one that is to be predicted. The
-    mean loss of `anchors` is added to the queries'.
-    """
-    people = problem.people
-    training = problem.training(together, by, anchors)
-    maker, chosen = as_signal(signal, training)
+def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot) -> Proposal:
+    """Move the members, and the query too where it is joint recourse, to the least goal loss found."""
+    problem, query = task.problem, task.query
+    training = problem.training(task.together, task.by, task.anchors)
+    maker, chosen = as_signal(task.signal, training)
     measured = None if problem.limits is None else problem.measured(query)
     limits, point = _limits(problem, measured, training, query), problem.first_query
-    whole, known = None, list(starts)
+    whole, known = None, list(task.starts)
     if measured is not None:
         training = CostUnits(training, measured.columns, measured.costs, point)
         point, whole = training.point, Lattice(measured)
-        known = [start[:, measured.columns] * measured.costs for start in starts]
+        known = [start[:, measured.columns] * measured.costs for start in task.starts]
     objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not problem.model.convex)
     loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth)
-    descent = DescentProblem(objective, limits, loop, on_step)
-    stay = np.zeros((people.size + 1, point.size))
+    descent = DescentProblem(objective, limits, loop, task.on_step)
+    stay = np.zeros((problem.people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
     if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, called(type(settings)))
@@ -203,7 +182,7 @@ def _tightly(descent: DescentProblem, reached: DescentEnd) -> Outcome:
     if not scratch and point.signal_norm * point.residual <= CLEAR * abs(point.loss):
         return step.outcome
     with suppress(NumericsError):
-        return descent.judged(reached.moves, None if scratch else step.memory, TIGHT)
+        return descent.objective.outcome(reached.moves, None if scratch else step.memory, TIGHT)
     return step.outcome
 
 
@@ -252,17 +231,7 @@ class RefittedDescent(Solver):
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Settle what was left open, and descend."""
-        return solve(
-            task.problem,
-            self.settled(task.problem, settings),
-            task.signal,
-            task.query,
-            task.on_step,
-            task.starts,
-            task.together,
-            task.by,
-            task.anchors,
-        )
+        return solve(task, self.settled(task.problem, settings))
 
 
 class FrankWolfeDescent(RefittedDescent):
@@ -278,8 +247,13 @@ class FrankWolfeDescent(RefittedDescent):
 
     def settled(self, problem: Problem, settings: Any) -> Any:
         """Return settings that suit the problem; refuse those that do nothing where moves are integer."""
-        if _moves_in_steps(problem):
-            _no_idle_settings(settings)
+        usual = FrankWolfe()
+        for name in ("restarts", "line_search", "seed"):
+            if getattr(settings, name) != getattr(usual, name) and _moves_in_steps(problem):
+                raise OptionError(
+                    f"{name}: does nothing where moves are whole, as on this table; leave it out, or use "
+                    "solver='projected-gradient'."
+                )
         return super().settled(problem, settings)
 
 
@@ -305,16 +279,6 @@ def _moves_in_steps(problem: Problem) -> bool:
     own = {name for one in limits.own.values() for name in one}
     each = ((column, limits.columns.get(column.name, FREE)) for column in schema)
     return any((column.whole or limit.step) and (not limit.immutable or column.name in own) for column, limit in each)
-
-
-def _no_idle_settings(settings: FrankWolfe) -> None:
-    usual = FrankWolfe()
-    for name in ("restarts", "line_search", "seed"):
-        if getattr(settings, name) != getattr(usual, name):
-            raise OptionError(
-                f"{name}: does nothing where moves are whole, as on this table; leave it out, or use "
-                "solver='projected-gradient'."
-            )
 
 
 def _suitable(problem: Problem, kind: type) -> dict[str, Any]:

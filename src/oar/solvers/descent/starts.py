@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.problem import Problem
 from oar.solvers.descent.corners import across, one_by_one
 from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem
@@ -29,7 +29,6 @@ from oar.solvers.feasible.sets import FeasibleSet
 from oar.solvers.query.move_search import best_own_move
 from oar.solvers.settings import ProjectedGradient
 
-Array = NDArray[np.float64]
 GROWTH = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # shares of everyone's budget
 GROWTH_STEPS = 20
 NEAR, NEARER = 0.3, 0.5  # of everyone's budget
@@ -50,11 +49,7 @@ PAST_KINKS = "past kinks"
 class Starts:
     """The starts that suit a problem; each maker is a function of a history, and nothing here changes.
 
-    Attributes:
-        problem: the problem to solve.
-        settings: what the user has set: restarts, random_starts and seed.
-        descent: what every start descends on.
-        unmoved: the fit before anybody moves.
+    Of the settings, what the user has set counts: restarts, random_starts and seed.
     """
 
     problem: Problem

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.signals.base import Outcome
 from oar.solvers.descent.corners import MostLiked
@@ -28,7 +28,6 @@ from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, poin
 from oar.solvers.discrete.integer_moves import ALMOST, TRIFLE, Lattice
 from oar.solvers.feasible.sets import FeasibleRegions
 
-Array = NDArray[np.float64]
 REST_STEPS = 10
 LEAST_SHARE = 2.0**-8  # of the people who would gain from an exchange
 FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by one; with more, fewer responses
@@ -38,24 +37,11 @@ MOST_ROUNDS = 10
 MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
-class Exchanged(NamedTuple):
-    """The result of an exchange: the outcome, the moves, and the share of the gainers who made it."""
-
-    outcome: Outcome
-    moves: Array
-    share: float
-
-
 @dataclass(eq=False)
 class ExchangeSearch:
-    """The search among whole moves of one problem.
+    """The search among whole moves of one problem, from the outcome before anybody moves; accepted steps are counted.
 
-    Attributes:
-        problem: the problem to solve.
-        descent: what is descended on between exchanges; rules are looked after by `whole`, in any way that keeps them.
-        whole: which moves are whole.
-        unmoved: the outcome before anybody moves.
-        steps: accepted steps so far.
+    What is descended on between exchanges knows no rules: `whole` looks after these, in any way that keeps them.
     """
 
     problem: Problem
@@ -85,7 +71,7 @@ class ExchangeSearch:
         if (moves == here.moves).all():
             return here
         with suppress(NumericsError):
-            outcome = self.descent.judged(moves, here.step.memory, PRECISION)
+            outcome = self.descent.objective.outcome(moves, here.step.memory, PRECISION)
             if outcome.loss - here.loss <= TRIFLE * (self.unmoved.loss - here.loss):
                 swept = replace(here, point=self.descent.objective.signalled(moves, outcome))
                 return replace(swept, gap=self._gap_bound(swept))
@@ -101,7 +87,7 @@ class ExchangeSearch:
         for moves in other_ways(self.problem, point.gradient, lambda gradient: whole.response(-gradient)):
             start = whole.settled(moves, np.zeros_like(moves))
             with suppress(NumericsError):
-                if self.descent.judged(start, None, PRECISION).loss < best.loss:
+                if self.descent.objective.outcome(start, None, PRECISION).loss < best.loss:
                     yield start
 
     def _exchanged(self, start: Array, began: Outcome | None = None) -> DescentEnd:
@@ -126,7 +112,8 @@ class ExchangeSearch:
             if found is None:
                 ended = "closed"
                 break
-            share, here = found.share, self._with_rest(found.moves, began=found.outcome)
+            outcome, moves, share = found
+            here = self._with_rest(moves, began=outcome)
             self.steps += 1
             self.descent.on_step(self.steps, here.loss, here.gap)
         return replace(here, gap=self._gap_bound(here), ended=ended)
@@ -147,7 +134,7 @@ class ExchangeSearch:
                 trial = moves.copy()
                 trial[person] = aim
                 with suppress(NumericsError):
-                    outcome = descent.judged(trial, here.step.memory, PRECISION)
+                    outcome = descent.objective.outcome(trial, here.step.memory, PRECISION)
                     if outcome.loss < loss - descent.settings.tolerance * abs(loss):
                         moves, last, loss = trial, outcome, outcome.loss
             if not loss < here.loss:
@@ -197,7 +184,7 @@ class ExchangeSearch:
         whole, objective = self.whole, self.descent.objective
         fixed = np.where(whole.discrete, about, 0.0) if fixed is None else fixed
         if whole.discrete.all():
-            began = self.descent.judged(fixed, None, PRECISION) if began is None else began
+            began = self.descent.objective.outcome(fixed, None, PRECISION) if began is None else began
             return DescentEnd(objective.signalled(fixed, began), np.inf, [began.loss], "steps")
         training: Any = objective.training
         rest = FeasibleRegions(whole.rest(fixed), self.descent.feasible.weights)
@@ -233,8 +220,10 @@ class ExchangeSearch:
             gains, _ = self._estimated(here, slopes, settled)
         return settled, gains
 
-    def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> Exchanged | None:
-        """Return an exchange that lowers the loss; None where no share of the gainers does.
+    def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> tuple[Outcome, Array, float] | None:
+        """Return the outcome of an exchange that lowers the loss, its moves, and the share of the gainers who made it.
+
+        None where no share lowers it.
 
         Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as
         long as that does better.
@@ -243,7 +232,7 @@ class ExchangeSearch:
         order = np.argsort(-worth, kind="stable")
         gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
         memory = None if descent.objective.from_scratch else here.step.memory
-        best: Exchanged | None = None
+        best: tuple[Outcome, Array, float] | None = None
         least = np.inf
         part, enough = min(1.0, 2 * share), here.loss - descent.settings.tolerance * abs(here.loss)
         while gainers and part * gainers > 0.5 and part >= LEAST_SHARE and not descent.late:
@@ -251,11 +240,11 @@ class ExchangeSearch:
             moves = here.moves.copy()
             moves[some] = aims[some]
             with suppress(NumericsError):
-                outcome = descent.judged(moves, memory, PRECISION)
+                outcome = descent.objective.outcome(moves, memory, PRECISION)
                 if outcome.loss >= least:
                     break
                 if outcome.loss < enough:
-                    best, least = Exchanged(outcome, moves, part), outcome.loss
+                    best, least = (outcome, moves, part), outcome.loss
             part /= 2
         return best
 

@@ -25,11 +25,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.progress import OnStep, silent
 from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
 from oar.tolerances import FALLS
 
-Array = NDArray[np.float64]
 MOST_UNDONE = 8  # changes that an exchange tries to do without, the least useful first
 FEW = 6  # changes up to which pairs of them are exchanged
 FEWER = 4  # an exchange tries a shortlist so many times shorter
@@ -42,12 +42,9 @@ DONE = 1e-6  # of the loss at first: what is left above the least possible loss 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of search.
+    """The amount of search: refits of one search before it makes changes in batches, and changes that a step tries.
 
-    Attributes:
-        refits: how many may be spent by one search before it makes changes in batches.
-        shortlist: how many changes a step tries.
-        starts: from how many first changes the search is repeated.
+    The search is repeated from `starts` first changes.
     """
 
     refits: int
@@ -86,7 +83,9 @@ class LeverSearch:
     def run(self) -> LeverSearchEnd:
         """Return where the best of the searches from the best first changes ends."""
         best = self._from({}, self._ground.loss({}), few=True)
-        for first in self._firsts()[0 if not best.changes else 1 : self._effort.starts]:
+        open_, many = self._open.now({}), max(self._effort.shortlist, self._effort.starts)
+        singles = [{person: what} for person, what in shortlist(self._ground.promised({}), open_, many)]
+        for first in sorted(singles, key=self._ground.loss)[bool(best.changes) : self._effort.starts]:
             self._began = self._ground.refits
             found = self._from(first, self._ground.loss(first), few=True)
             best = min(best, found, key=lambda pulled: pulled.loss)
@@ -95,12 +94,6 @@ class LeverSearch:
     def refined(self, start: Changes) -> LeverSearchEnd:
         """Exchange and add from some changes."""
         return self._from(*self._exchanged(dict(start), self._ground.loss(start)))
-
-    def _firsts(self) -> list[Changes]:
-        """Return single changes, the best first."""
-        open_, many = self._open.now({}), max(self._effort.shortlist, self._effort.starts)
-        singles = [{person: what} for person, what in shortlist(self._ground.promised({}), open_, many)]
-        return sorted(singles, key=self._ground.loss)
 
     def _from(self, changes: Changes, loss: float, few: bool = False) -> LeverSearchEnd:
         """Add and exchange from some changes until the limits are reached or nothing helps, or until there are FEW."""
@@ -113,11 +106,8 @@ class LeverSearch:
             if not falls(loss, least):
                 return LeverSearchEnd(changes, loss, True)
             changes, loss = self._exchanged(more, least)
-            self._tell(changes, loss)
+            self._on_step(len(changes), loss, np.inf)
         return LeverSearchEnd(changes, loss, False) if few else self._in_batches(changes, loss)
-
-    def _tell(self, changes: Changes, loss: float) -> None:
-        self._on_step(len(changes), loss, np.inf)
 
     def _best(
         self, changes: Changes, promised: Array, open_: NDArray[np.bool_], most: int, now: float, below: float = np.inf
@@ -211,7 +201,7 @@ class LeverSearch:
                 hoped = sum(loss - float(promised[person, what]) for person, what in batch.items())
                 most *= 2 if loss - least >= KEPT * hoped else 1
                 changes, loss = changes | batch, least
-                self._tell(changes, loss)
+                self._on_step(len(changes), loss, np.inf)
         return LeverSearchEnd(changes, loss, loss <= self._enough)
 
 

@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 from oar.actions.choice import Levers
 from oar.errors import OptionError
 from oar.models.centroid.nearest_centroid import goal_loss
-from oar.models.training import displaced
+from oar.models.training import Array, displaced
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, TrainedRefit
 
-Array = NDArray[np.float64]
 Changes = dict[int, int]
 """From person to the code of the class whose label it gets, or to LEAVE."""
 LEAVE = -1
@@ -70,9 +69,7 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 class Ground(ABC):
     """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays.
 
-    Attributes:
-        exact: whether `promised` are losses of true refits, not first-order estimates.
-        start: what everyone hands in without any change.
+    It is exact where `promised` are losses of true refits, not first-order estimates.
     """
 
     exact: bool = False
@@ -107,7 +104,7 @@ def first_order(start: Contribution, scores: Callable[[Array], Array], regresses
     return np.where(np.isfinite(found), found, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OpenChanges:
     """The single changes open to people with given labels and weights."""
 
@@ -115,13 +112,9 @@ class OpenChanges:
     start: Contribution
     regresses: bool
 
-    @property
-    def _targets(self) -> Array:
-        return self.start.parts[1]
-
-    @property
-    def _weights(self) -> Array:
-        return self.start.parts[2]
+    def __post_init__(self) -> None:
+        """Read the labels and weights that people have."""
+        _, self._targets, self._weights = self.start.parts
 
     @cached_property
     def _others(self) -> NDArray[np.bool_]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.cost_region import CostRegion
 from oar.actions.sets.region import Region
+from oar.models.training import Array
 from oar.plans.cards.table.response import TRIFLE
 from oar.solvers.feasible.sets import FeasibleRegions
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rounding
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
@@ -322,6 +322,12 @@ class Lattice:
                 -step * np.floor(np.minimum(-least, reach) / step + ALMOST),
             ):
                 yield from self._either(whole, place, aim)
+
+    def changed(self, moves: Array) -> Iterator[Array]:
+        """Yield moves (n, d) that differ in one whole column; other coordinates move as far as that leaves."""
+        rest = np.where(self.discrete, 0.0, moves)
+        for other in self.others(moves - rest):
+            yield other + self.shrunk(other, rest)
 
     def settled(self, moves: Array, last: Array) -> Array:
         """Return moves (n, d) that end where people are; `last` are plausible.

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
@@ -40,10 +39,9 @@ from oar.solvers.discrete.ground import (
     changes_of,
     no_members_ask,
 )
-from oar.solvers.discrete.soft_labels import LeverProposal, SoftLimits, soften
+from oar.solvers.discrete.soft_labels import LeverProposal, soften
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper, current_effort
 
-Array = NDArray[np.float64]
 ROUNDS = 3  # turns of moves and levers
 WORTH_IT = 1e-3  # of the loss: what a turn must gain to be followed by another
 LITTLE = 0.1  # of the other's gain: from moves or levers that gain less alone no turns are taken
@@ -78,17 +76,18 @@ class LeverSolver:
     def _ground(self, start: Contribution) -> Ground:
         return (CentroidGround if self._exact else RefittedGround)(self.retraining, start)
 
-    def _start(self, moves: Array | None) -> Contribution:
-        return self.before.with_moves(moves)
-
     def judged(self, state: LeverProposal) -> LeverProposal:
         """Return a state with the loss of a true refit, from scratch where training has many minima."""
         return replace(state, loss=self._ground(state.given).loss({}))
 
     def pulled(self) -> list[LeverProposal]:
-        """Return what the levers reach on people who stay: each lever alone, and both together."""
+        """Return what the levers reach on people who stay: each lever alone, and both, in turns from either."""
         if self.soft:
-            return self._softly()
+            soft = self._softened(self.unmoved, self.effort)
+            if not self.levers.withhold.given:
+                return [soft]
+            strike = self._struck(self.unmoved, self.effort)
+            return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
         return [self._state(self.before, one) for one in self._anew(self._as_given, self.effort)]
 
     def pulled_further(self, state: LeverProposal) -> list[LeverProposal]:
@@ -97,7 +96,7 @@ class LeverSolver:
         if self.soft:
             soft = self._softened(state, later)
             return [soft, self._struck(soft, later)] if self.levers.withhold.given else [soft]
-        start, changes = self._start(state.given.moves), changes_of(state.given, self.before)
+        start, changes = self.before.with_moves(state.given.moves), changes_of(state.given, self.before)
         ground = self._ground(start)
         if not changes:
             return [self._state(start, one) for one in self._anew(ground, later)]
@@ -119,18 +118,10 @@ class LeverSolver:
         given = applied(pulled.changes, start)
         return LeverProposal(given, pulled.loss, np.inf, pulled.finished, len(pulled.changes))
 
-    def _softly(self) -> list[LeverProposal]:
-        """Soften labels; with strikes, take turns from either."""
-        soft = self._softened(self.unmoved, self.effort)
-        if not self.levers.withhold.given:
-            return [soft]
-        strike = self._struck(self.unmoved, self.effort)
-        return [soft, strike, self._struck(soft, self.effort), self._softened(strike, self.effort)]
-
     def _softened(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Soften the labels of a state further."""
-        limits, most = SoftLimits(self.levers.relabel, self.before.parts[1]), max(10, effort.refits // 20)
-        return soften(self.retraining, limits, state.given, most, self._on_step)
+        limits, given, most = self.levers.relabel, self.before.parts[1], max(10, effort.refits // 20)
+        return soften(self.retraining, limits, given, state.given, most, self._on_step)
 
     def _struck(self, state: LeverProposal, effort: Effort) -> LeverProposal:
         """Choose who leaves, from those who have left, with the labels of a state."""
@@ -239,12 +230,7 @@ class OtherLevers(Wrapper):
         """Choose labels and leavers, and ask for moves in between."""
         if task.problem.keep is not None:
             task.problem.only_moves("a plan that must leave others alone")
-        _no_idle_options(task.problem, task.solver, task.signal)
+        for name, value in (("solver", task.solver), ("signal", task.signal)):
+            if value != "auto" and not task.problem.moves:
+                raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")
         return solve(task.problem, lambda moves: task.ask(problem=moves, starts=()), task.on_step)
-
-
-def _no_idle_options(problem: Problem, solver: Any, signal: Any) -> None:
-    """Refuse settings for moves where nobody may move."""
-    for name, value in (("solver", solver), ("signal", signal)):
-        if value != "auto" and not problem.moves:
-            raise OptionError(f"{name}: is for moves, and nobody may move here; leave it out, got {value!r}.")

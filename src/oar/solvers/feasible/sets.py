@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.actions.sets.region import Region
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 BLOCK = 2_048  # people at a time, so that what is only passed on stays in the cache
 

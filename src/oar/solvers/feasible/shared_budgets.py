@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
+from oar.models.training import Array
 from oar.solvers.feasible.sets import FeasibleSet
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_STEPS = 500
 SETTLED = 1e-15  # of a budget: what may be left over
@@ -56,7 +56,9 @@ class SharedBudgets(FeasibleSet):
     @cached_property
     def budgets(self) -> Array:
         """Everyone's total (m,); 0 where no row may move."""
-        return self._largest(np.where(self.radii > 0, self.totals, 0.0))
+        found = np.zeros(int(self.persons.max(initial=-1)) + 1)
+        np.maximum.at(found, self.persons, np.where(self.radii > 0, self.totals, 0.0))
+        return found
 
     @cached_property
     def caps(self) -> Array:
@@ -114,11 +116,6 @@ class SharedBudgets(FeasibleSet):
 
     def _sums(self, values: Array) -> Array:
         return np.bincount(self.persons, weights=values).astype(np.float64, copy=False)
-
-    def _largest(self, values: Array) -> Array:
-        found = np.zeros(int(self.persons.max(initial=-1)) + 1)
-        np.maximum.at(found, self.persons, values)
-        return found
 
 
 def allotted(persons: Rows, order: Rows, caps: Array, budgets: Array) -> Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,63 +21,41 @@ from oar.errors import NumericsError
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
-from oar.solvers.centroids.exact import Reach, reach_of
+from oar.solvers.centroids.exact import reach_of
 from oar.solvers.descent.one_response import OneResponse
 from oar.solvers.registry import IN_MEMORY, Task, Wrapper
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Propose = Callable[[Problem], Proposal]
+Propose = Callable[[Mask], Proposal]
 ROUNDS = 4  # plans for choices that follow from the last one,
 FEW_ROUNDS = 2  # and where every refit trains a network from scratch
 SWAPPED = 8  # members of the least use, and others of the most, who are exchanged with each other
 FEW = 2_000  # members' moves, as numbers, up to which refits are so quick that exchanges are tried
 
 
-def solve(problem: Problem, propose: Propose, signal: Any, query: bool) -> Proposal:
-    """Choose the members that `problem.best` asks for, and plan their moves, and the query's too if `query`.
-
-    The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
-    """
-    number: int = problem.best.number  # type: ignore[union-attr]
-    simple = problem.within_balls and problem.keep is None and problem.plain
-    if simple and problem.model.plain_means:
-        return _of_centroids(problem, number, propose, query)
-    return _found(problem, number, propose, signal, query)
-
-
 def _of_centroids(problem: Problem, number: int, propose: Propose, query: bool) -> Proposal:
     reach = reach_of(problem, query=query)
     members, proved = best_members(problem, reach, number)
-    found = propose(problem.with_action(participants=members, seed=None))
+    found = propose(members)
     if not query:
         return _honest(found, problem, number, proved=proved and found.exact)
     tried = [members]
     for _ in range(ROUNDS):  # the best members where the query now is
-        members = best_members(problem, _from_there(reach, found), number)[0]
+        members = best_members(problem, replace(reach, offsets=reach.offsets - found.plan.query_move), number)[0]
         if _known(members, tried):
             break
         tried.append(members)
-        found = min(found, propose(problem.with_action(participants=members, seed=None)), key=_loss)
+        found = min(found, propose(members), key=_loss)
     return _honest(found, problem, number)
 
 
-def _from_there(reach: Reach, found: Proposal) -> Reach:
-    return replace(reach, offsets=reach.offsets - found.plan.query_move)
-
-
-@dataclass(frozen=True, eq=False)
 class Ranking:
     """A ranking of members by their first-order gains at true refits, and who can be chosen."""
 
-    answering: OneResponse
-    able: Mask
-
-    @staticmethod
-    def of(problem: Problem, signal: Any, query: bool) -> Ranking:
+    def __init__(self, problem: Problem, signal: Any, query: bool) -> None:
         """Bind a problem; those can be chosen whose budget and weight are above 0."""
-        answering = OneResponse.of(problem, signal, query)
-        return Ranking(answering, (answering.budgets > 0) & (answering.weights > 0))
+        self.answering = OneResponse.of(problem, signal, query)
+        self.able: Mask = (self.answering.budgets > 0) & (self.answering.weights > 0)
 
     def order(self, plan: Any) -> NDArray[np.intp]:
         """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
@@ -120,21 +98,20 @@ class Ranking:
 
 
 def _found(problem: Problem, number: int, propose: Propose, signal: Any, query: bool) -> Proposal:
-    ranking = Ranking.of(problem, signal, query)
-    everyone = problem.with_action(participants=ranking.able, seed=None)
+    ranking = Ranking(problem, signal, query)
     if number >= int(ranking.able.sum()):
-        return _honest(propose(everyone), problem, number)
+        return _honest(propose(ranking.able), problem, number)
     members, convex = ranking.first(number, None), problem.model.convex
-    best = propose(problem.with_action(participants=members, seed=None))
+    best = propose(members)
     tried = [members]
     for again in (False, True) if convex else (False,):  # from the first choice, then from where everyone has moved
-        latest = propose(everyone) if again else best
+        latest = propose(ranking.able) if again else best
         for _ in range(ROUNDS if convex else FEW_ROUNDS):
             members = ranking.first(number, latest.plan)
             if _known(members, tried):
                 break
             tried.append(members)
-            latest = propose(problem.with_action(participants=members, seed=None))
+            latest = propose(members)
             if _loss(latest) < _loss(best):
                 best = latest
     if convex and problem.people.size * problem.people.dimensions <= FEW:
@@ -150,7 +127,7 @@ def _exchanged(problem: Problem, propose: Propose, ranking: Ranking, best: Propo
             swapped = ranking.swapped(members, best.plan)
             if not _known(swapped, tried):
                 tried.append(swapped)
-                other = propose(problem.with_action(participants=swapped, seed=None))
+                other = propose(swapped)
                 if _loss(other) < _loss(best):
                     best = other
                     continue
@@ -180,5 +157,16 @@ class BestMembers(Wrapper):
     requires, serves = frozenset({"best"}), IN_MEMORY
 
     def propose(self, task: Task, settings: Any) -> Proposal:
-        """Choose members, and ask for a plan of each choice."""
-        return solve(task.problem, lambda few: task.ask(problem=few), task.signal, query=task.query)
+        """Choose members, and ask for a plan of each choice.
+
+        The plan's problem has them as its participants, so the audit sees to it that nobody else moves.
+        """
+        problem, number = task.problem, task.problem.best.number
+        simple = problem.within_balls and problem.keep is None and problem.plain
+
+        def plan(members: Mask) -> Proposal:
+            return task.ask(problem=problem.with_action(participants=members, seed=None))
+
+        if simple and problem.model.plain_means:
+            return _of_centroids(problem, number, plan, task.query)
+        return _found(problem, number, plan, task.signal, task.query)

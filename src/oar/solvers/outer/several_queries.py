@@ -8,49 +8,21 @@ worse than the best of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.wishes import failing, mean, worst
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import retraining_of
 from oar.solvers.registry import ForDescent, Task
 
-Array = NDArray[np.float64]
 HINGE_EDGE = 1.0  # the loss of a linear SVM's query whose margin is 0
 STAND_IN = "What is not smooth was planned for by a smooth stand-in, so that no certificate speaks of it."
-
-
-def solve(problem: Problem, plan: Callable[..., Proposal]) -> Proposal:
-    """Return the best of a few plans, judged by what is asked for; `plan(together=…)` or `plan(by=…)` makes one."""
-    smooth = True
-    if problem.undecided:
-        plans = [plan(by=code) for code in problem.wanted_codes]
-    elif problem.query.several == "share":
-        plans, smooth = [plan(together=mean), plan(together=failing(edges(problem)))], False
-    else:
-        plans, smooth = [plan(together=mean), plan(together=worst(_losses_before(problem)))], False
-    values = [_value(one) for one in plans]
-    best = min(range(len(plans)), key=lambda number: values[number])
-    found = plans[best]
-    claimed = values[best][0]
-    if not smooth:  # gradients are of the stand-in
-        found = replace(found, gap=0.0 if found.exact else np.inf)
-    return replace(
-        found,
-        claimed_loss=claimed,
-        finished=found.finished and smooth,
-        ended=found.ended if smooth else STAND_IN,
-        steps=sum(one.steps for one in plans),
-        passes=sum(one.passes for one in plans),
-        walks=sum(one.walks for one in plans),
-    )
 
 
 def _losses_before(problem: Problem) -> Array:
@@ -85,7 +57,24 @@ class SeveralQueries(ForDescent):
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for a plan of each loss that may stand in, and take the best by what is asked."""
-        within = self.inside(task)
-        if task.problem.query.several == "mean" and not task.problem.undecided:  # one smooth loss tells
+        within, problem, smooth = self.inside(task), task.problem, True
+        if problem.undecided:
+            plans = [task.ask(within=within, by=code) for code in problem.wanted_codes]
+        elif problem.query.several == "mean":  # one smooth loss tells
             return task.ask(within=within)
-        return solve(task.problem, lambda **loss: task.ask(within=within, **loss))
+        else:
+            share, smooth = problem.query.several == "share", False
+            stand_in = failing(edges(problem)) if share else worst(_losses_before(problem))
+            plans = [task.ask(within=within, together=each) for each in (mean, stand_in)]
+        values = [_value(one) for one in plans]
+        best = min(range(len(plans)), key=lambda number: values[number])
+        found = plans[best]
+        if not smooth:  # gradients are of the stand-in
+            found = replace(found, gap=0.0 if found.exact else np.inf)
+        return replace(
+            found,
+            claimed_loss=values[best][0],
+            finished=found.finished and smooth,
+            ended=found.ended if smooth else STAND_IN,
+            **{count: sum(getattr(one, count) for one in plans) for count in ("steps", "passes", "walks")},
+        )

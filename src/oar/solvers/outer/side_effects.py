@@ -9,76 +9,23 @@ with the least goal loss counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
 from oar.retraining.side_effects import Effects
 from oar.solvers.registry import ForDescent, Task
 
-Array = NDArray[np.float64]
-Propose = Callable[[Problem, Anchors | None], Proposal]
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)  # λ, in units of the goal's own loss
 SMALLER = (0.75, 0.5, 0.25, 0.1, 0.03)  # of everyone's budget
 MOST_ANCHORS = 500
 ENDED = "Limits on what may change for others were kept by trying; less strict ones allow better plans."
-
-
-def solve(problem: Problem, propose: Propose) -> Proposal:
-    """Return the best plan found that keeps the limits; `propose` solves without them, with or without anchors."""
-    free = propose(problem, None)
-    told = effects(free.plan)
-    if told is None or not told.broken:
-        return free
-    found = [_staying(problem, free)]
-    anchors = _Anchored(problem, told)
-    for weight in WEIGHTS:
-        one = _without_anchors(propose(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0))))
-        told = effects(one.plan)
-        if told is None:
-            continue
-        if not told.broken:
-            found.append(one)
-            break
-        anchors.add(told)
-    radii = problem.allowance.everyones(problem.people.size)
-    for share in SMALLER if problem.moves else ():
-        less = propose(problem.with_action(budget=share * radii), None)
-        told = effects(less.plan)
-        if told is not None and not told.broken:
-            found.append(replace(less, plan=replace(less.plan, problem=problem)))
-            break
-    best = min(found, key=lambda one: one.claimed_loss)
-    return replace(
-        best,
-        gap=np.inf,
-        exact=False,
-        finished=False,
-        ended=ENDED,
-        suffices="",
-        steps=sum(one.steps for one in (free, *found)),
-    )
-
-
-def _staying(problem: Problem, free: Proposal) -> Proposal:
-    """Return the proposal that nobody moves, with the loss that follows from the training itself."""
-    size = problem.people.size, problem.people.dimensions
-    plan = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
-    refits = Refits(plan)
-    return replace(free, plan=plan, claimed_loss=refits.verdict(refits.before).loss)
-
-
-def _without_anchors(found: Proposal) -> Proposal:
-    """Return a proposal that claims the goal's own loss, not the sum with its anchors' that was minimised."""
-    refits = Refits(found.plan)
-    return replace(found, claimed_loss=refits.verdict(refits.planned).loss)
 
 
 class _Anchored:
@@ -134,9 +81,46 @@ class WithoutSideEffects(ForDescent):
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for plans with anchors, and with smaller budgets, until the limits are kept."""
-        within = self.inside(task)
+        within, problem = self.inside(task), task.problem
 
-        def plan(problem: Problem, anchors: Any) -> Proposal:
+        def plan(problem: Problem, anchors: Anchors | None) -> Proposal:
             return task.ask(problem=problem, anchors=anchors, starts=(), within=within)
 
-        return solve(task.problem, plan)
+        free = plan(problem, None)
+        told = effects(free.plan)
+        if told is None or not told.broken:
+            return free
+        size = problem.people.size, problem.people.dimensions
+        still = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
+        stay = Refits(still)
+        # that nobody moves, with the loss that follows from the training itself
+        found = [replace(free, plan=still, claimed_loss=stay.verdict(stay.before).loss)]
+        anchors = _Anchored(problem, told)
+        for weight in WEIGHTS:
+            one = plan(problem, anchors.weighing(weight * max(abs(free.claimed_loss), 1.0)))
+            refits = Refits(one.plan)  # what was minimised is the sum with its anchors' loss
+            one = replace(one, claimed_loss=refits.verdict(refits.planned).loss)
+            told = effects(one.plan)
+            if told is None:
+                continue
+            if not told.broken:
+                found.append(one)
+                break
+            anchors.add(told)
+        radii = problem.allowance.everyones(problem.people.size)
+        for share in SMALLER if problem.moves else ():
+            less = plan(problem.with_action(budget=share * radii), None)
+            told = effects(less.plan)
+            if told is not None and not told.broken:
+                found.append(replace(less, plan=replace(less.plan, problem=problem)))
+                break
+        best = min(found, key=lambda one: one.claimed_loss)
+        return replace(
+            best,
+            gap=np.inf,
+            exact=False,
+            finished=False,
+            ended=ENDED,
+            suffices="",
+            steps=sum(one.steps for one in (free, *found)),
+        )

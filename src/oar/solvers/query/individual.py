@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import CostUnits, Fit
+from oar.models.training import Array, CostUnits, Fit
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
 from oar.plans.proof import Hints
@@ -30,13 +30,12 @@ from oar.problem import Problem
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.sets import FeasibleRegions
 from oar.solvers.query.move_search import BatchedObjective, best_own_move, minimise
-from oar.solvers.query.shortest_move import goal_limits, multipliers_against, shortest_linear_move
+from oar.solvers.query.shortest_move import ENOUGH, goal_limits, multipliers_against, shortest_linear_move
 from oar.solvers.registry import BALLS, REFITTED, STEPWISE, ForDescent, Solver, Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, starts_at_random
 from oar.streaming import SignalPath, StreamedTraining
 from oar.tolerances import TIGHT
 
-Array = NDArray[np.float64]
 MOST_ROUNDS = 100
 GAINED = 1e-9  # of the loss
 ONE = np.ones(1)
@@ -51,6 +50,12 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
     convex: bool = problem.model.linear and problem.plain
+    hints = Hints()
+    if convex:  # the model's matrix, and multipliers for what the query must keep to get its goal
+        matrix = training.matrix(fit.parameters)
+        limits = goal_limits(problem, matrix)
+        against = multipliers_against(*limits, problem.allowance.norm, problem.query_budget)
+        hints = Hints(multipliers=against, slopes=matrix)
     return Proposal(
         plan=_alone(problem, training, fit, found.move + 0.0),
         solver="projected-gradient",
@@ -62,7 +67,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
-        hints=_hints(problem, training, fit) if convex else Hints(),
+        hints=hints,
         **_prospects(problem, training, fit),
     )
 
@@ -77,19 +82,8 @@ def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
     least = float(problem.allowance.norm.length(shortest))
     return {
         "reachable": least < problem.query_budget * (1 - SURELY),
-        "suffices": (
-            f"The query can reach the goal with any budget above {least:.6g}, by the shortest move into its region "
-            "(oar.solvers.shortest_move), which need not be the move of least loss."
-        ),
+        "suffices": ENOUGH.format(least),
     }
-
-
-def _hints(problem: Problem, training: Any, fit: Fit) -> Hints:
-    """Return the model's matrix, and multipliers for what the query must keep to get its goal."""
-    matrix = training.matrix(fit.parameters)
-    normals, slack = goal_limits(problem, matrix)
-    against = multipliers_against(normals, slack, problem.allowance.norm, problem.query_budget)
-    return Hints(multipliers=against, slopes=matrix)
 
 
 def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
@@ -141,10 +135,7 @@ def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
     here = with_rest(np.zeros((1, measured.columns.size)))
     loss, slopes = judged(here)
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        rest = np.where(whole.discrete, 0.0, here)
-        others = [whole.response(-slopes)]
-        others += [other + whole.shrunk(other, rest) for other in whole.others(here - rest)]
-        others = [whole.settled(other, here) for other in others]
+        others = [whole.settled(other, here) for other in (whole.response(-slopes), *whole.changed(here))]
         best = with_rest(min(others, key=lambda move: judged(move)[0]))
         better, there = judged(best)
         if not better < loss - GAINED * abs(loss):
@@ -191,15 +182,11 @@ class JointOnTable(ForDescent):
     name, verbs, requires, around = "joint on a table", ("joint",), frozenset({"table"}), STEPWISE
 
     def propose(self, task: Task, settings: Any) -> Proposal:
-        """Ask for the members' plan and the query's, and start from them."""
+        """Ask for the members' plan and the query's, and start from them: side effects are the whole's."""
+        within = tuple({*task.within, "side effects", "batch norm"} - {"several queries"})
         alone = (
-            task.ask(verb="collective", starts=(), anchors=None, within=_inside(task)).plan,
+            task.ask(verb="collective", starts=(), anchors=None, within=within).plan,
             solve_on_table(task.problem, ProjectedGradient()).plan,
         )
         starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
         return task.ask(starts=[*task.starts, *starts], within=self.inside(task))
-
-
-def _inside(task: Task) -> tuple[str, ...]:
-    """Return the wrappers of a task for a part of it that is solved on its own: side effects are the whole's."""
-    return tuple({*task.within, "side effects", "batch norm"} - {"several queries"})

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.fit.quasi_newton import spectral_length
-from oar.models.training import Fit, Training
+from oar.models.training import Array, Fit, Training
 from oar.problem import Problem
 from oar.progress import check_interrupted
 from oar.solvers.settings import ProjectedGradient
 from oar.tolerances import SUFFICIENT
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 MEMORY = 8
@@ -40,13 +39,9 @@ PATIENCE = 12
 
 @dataclass(frozen=True)
 class BatchedObjective:
-    """Problems to be minimised side by side. `rows` says which problems the points belong to.
+    """Problems to be minimised side by side; `rows` says which problems the points belong to.
 
-    Attributes:
-        evaluate: (points, rows) → values (b,), gradients like points.
-        project: (points, rows) → points inside the limits.
-        inner: (points, points, rows) → inner products (b,).
-        gap: (points, gradients, rows) → Frank–Wolfe gaps (b,).
+    Values, inner products and Frank–Wolfe gaps are (b,), gradients like points.
     """
 
     evaluate: Callable[[Array, Rows], tuple[Array, Array]]

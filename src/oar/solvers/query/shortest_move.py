@@ -11,15 +11,18 @@ between the two budgets a move that reaches the goal exists although the loss-op
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import OptionError
+from oar.models.training import Array
 from oar.problem import Problem
 from oar.tolerances import TIGHT
 
-Array = NDArray[np.float64]
+ENOUGH = (
+    "The query can reach the goal with any budget above {:.6g}, by the shortest move into its region "
+    "(oar.solvers.shortest_move), which need not be the move of least loss."
+)
 
 
 def shortest_move(problem: Problem) -> Array | None:
@@ -83,11 +86,7 @@ def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     """Return the shortest move (d,) after which the goal is (jointly) nearest; None if there is none.
 
     Any longer move in the same direction into the region's inside reaches the goal; this very one ends in a tie.
-
-    Args:
-        offsets: (k, d), μ_c − x†.
-        goal: the goal's class code.
-        norm: by which moves are measured.
+    Offsets are μ_c − x† (k, d).
 
     >>> shortest_move_into(np.array([[-1.0, 0.0], [3.0, 0.0]]), goal=1, norm=Norm(2.0))
     array([1., 0.])
@@ -96,25 +95,31 @@ def shortest_move_into(offsets: Array, goal: int, norm: Norm) -> Array | None:
     if size == 0:
         return None  # all centroids lie on the query
     scaled = offsets / size  # so that nothing is squared that is very large or small
-    rivals = np.delete(scaled, goal, axis=0)
-    normals = rivals - scaled[goal]
-    slack = 0.5 * np.einsum("cd,cd->c", normals, rivals + scaled[goal])
+    normals, slack = nearer_limits(scaled, goal)
     if (slack >= 0).all():
         return np.zeros(offsets.shape[1])
     found = shortest_within(normals, slack, norm)
     return None if found is None else size * found
 
 
-def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
-    """Return argmin ‖δ‖_p with normals·δ ≤ slack; None if there is no such δ.
+def nearer_limits(offsets: Array, goal: int) -> tuple[Array, Array]:
+    """Return normals (k − 1, d) and slack (k − 1,) of what a move must keep for the goal to be nearest."""
+    rivals = np.delete(offsets, goal, axis=0)
+    normals = rivals - offsets[goal]
+    return normals, 0.5 * np.einsum("cd,cd->c", normals, rivals + offsets[goal])
 
-    Args:
-        normals: (c, d), one limit a row.
-        slack: (c,), what each leaves.
-        norm: by which moves are measured.
-        tolerance: by how much linear programmes (p = 1 and ∞) may break a limit; None for their solver's own.
+
+def shortest_within(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
+    """Return argmin ‖δ‖_p with normals (c, d)·δ ≤ slack (c,); None if there is no such δ.
+
+    For p = 1 and ∞ limits may be broken by a `tolerance`; None for that of the linear programmes' solver.
     """
-    return _least_distance(normals, slack) if norm.p == 2 else _linear_programme(normals, slack, norm, tolerance)
+    if norm.p != 2:
+        return _linear_programme(normals, slack, norm, tolerance)
+    _, residual = least_distance(normals, slack)
+    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
+        return None
+    return -residual[:-1] / residual[-1]
 
 
 def ruling_out(normals: Array, slack: Array, norm: Norm, budget: float) -> Array | None:
@@ -124,9 +129,7 @@ def ruling_out(normals: Array, slack: Array, norm: Norm, budget: float) -> Array
     −budget·‖Nᵀλ‖_q. Good multipliers are those of the least-distance problem for p = 2, and otherwise those of the
     linear programme that finds by how much the limits must be broken within the ball.
     """
-    multipliers = (
-        _distance_multipliers(normals, slack) if norm.p == 2 else _ball_multipliers(normals, slack, norm, budget)
-    )
+    multipliers = _multipliers(normals, slack, norm, budget)
     proves = bool(-multipliers @ slack > budget * norm.dual.length(normals.T @ multipliers))
     return multipliers if proves else None
 
@@ -144,10 +147,7 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     unit_normals, unit_slack = normals / lengths[:, None], slack / lengths
     size = max(float(np.abs(unit_slack).max(initial=0.0)), np.finfo(float).tiny)
     try:
-        if norm.p == 2:
-            found = _distance_multipliers(unit_normals, unit_slack / size)
-        else:
-            found = _ball_multipliers(unit_normals, unit_slack / size, norm, budget / size)
+        found = _multipliers(unit_normals, unit_slack / size, norm, budget / size)
     except RuntimeError:  # scipy did not come to an end
         return None
     found = found / lengths
@@ -161,16 +161,27 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     return found / steepest * (1 - 1e-12) if norm.p == 1 and steepest > 0 else found
 
 
-def _distance_multipliers(normals: Array, slack: Array) -> Array:
+def least_distance(normals: Array, slack: Array) -> tuple[Array, Array]:
+    """Return u (c,) and r (d + 1,) of the nearest δ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
 
+    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
+    the limits contradict each other exactly if r = 0.
+    """
     stacked = np.vstack([-normals.T, -slack])
     unit = np.zeros(len(stacked))
     unit[-1] = 1.0
-    return nonnegative_least_squares(stacked, unit)
+    found = nonnegative_least_squares(stacked, unit)
+    return found, stacked @ found - unit
 
 
-def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
-    """Return multipliers of min t with normals·δ ≤ slack + t and ‖δ‖_p ≤ budget, p = 1 or ∞; δ is made of two parts."""
+def _multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
+    """Return multipliers of the least distance, or for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖_p ≤ budget.
+
+    There δ is made of two parts.
+    """
+    if norm.p == 2:
+        return least_distance(normals, slack)[0]
+
     from scipy.optimize import linprog
 
     count, dimensions = normals.shape
@@ -186,22 +197,7 @@ def _ball_multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -
     return np.maximum(-found.ineqlin.marginals[:count], 0.0) if found.success else np.zeros(count)
 
 
-def _least_distance(normals: Array, slack: Array) -> Array | None:
-    """Return argmin ‖δ‖₂ with normals·δ ≤ slack (Lawson & Hanson 1974, chapter 23).
-
-    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e_{d+1}‖ and r = Eu − e_{d+1}, the solution is δ = −r_{1…d} / r_{d+1};
-    the limits contradict each other exactly if r = 0.
-    """
-    stacked = np.vstack([-normals.T, -slack])
-    unit = np.zeros(len(stacked))
-    unit[-1] = 1.0
-    residual = stacked @ _distance_multipliers(normals, slack) - unit
-    if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
-        return None
-    return -residual[:-1] / residual[-1]
-
-
-def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float | None = None) -> Array | None:
+def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float | None) -> Array | None:
     """Return argmin ‖δ‖_p with normals·δ ≤ slack for p = 1 (one bound a coordinate) or p = ∞ (one for all)."""
     from scipy.optimize import linprog
 

@@ -17,13 +17,12 @@ With a goal for every round, each round's own optimum is a bound on that round's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import euclidean
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, rival_ties
+from oar.models.training import Array
 from oar.online import OnlineProblem, Path, Rollout, centroid_weights
 from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
@@ -31,45 +30,29 @@ from oar.solvers.centroids.exact import Reach, what_suffices
 from oar.solvers.feasible.shared_budgets import allotted
 from oar.solvers.rounds.descent import leverage, why
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class RoundReach:
-    """The reach of the centroids after one round.
-
-    Attributes:
-        reach: the geometry.
-        weights: ω (n,), what each row weighs in the centroid of its own class.
-        lengths: (n,), how far each row goes where budgets do the most: all that count, or of a person's the heaviest.
-        exact: whether the reach is attained, and no relaxation.
-    """
-
-    reach: Reach
-    weights: Array
-    lengths: Array
-    exact: bool
 
 
 def solve(problem: OnlineProblem) -> Proposal:
     """Return the moves with the least possible goal loss after the last round; the reach must be attained."""
     walk = Rollout(problem)
     path = walk.forward(None)
-    last = after_round(problem, path, problem.rounds - 1)
-    reach, codes = last.reach, _codes(problem)
+    reach, weights, lengths = after_round(problem, path, problem.rounds - 1)
+    codes = _codes(problem)
     directions = reach.directions()
     # Where a row's weight is negative, as after gradient steps that overshoot, it moves the other way.
-    moves = (np.sign(last.weights) * last.lengths)[:, None] * directions[codes]
-    before, left = (last.weights[:, None] * reach.gradients(offsets)[codes] for offsets in _offsets(reach, directions))
+    moves = (np.sign(weights) * lengths)[:, None] * directions[codes]
+    stay = np.zeros(directions.shape[1])
+    after = reach.after(directions, stay)
+    before, left = (weights[:, None] * reach.gradients(offsets)[codes] for offsets in (reach.offsets, after))
     plan = OnlinePlan(problem, moves + 0.0)
-    loss = float(goal_loss(euclidean(reach.after(directions, np.zeros(directions.shape[1]))), reach.goal))
+    loss = float(goal_loss(euclidean(after), reach.goal))
     suffices = what_suffices(problem, reach) if _one_limit(problem) else ""
     return Proposal(
         plan=plan,
         solver="exact",
         claimed_loss=loss,
-        gap=reach.gap(directions, np.zeros(directions.shape[1])),
+        gap=reach.gap(directions, stay),
         exact=True,
         finished=True,
         leverage=leverage(problem, before),
@@ -77,7 +60,7 @@ def solve(problem: OnlineProblem) -> Proposal:
         steps=1,
         walks=2,
         passes=walk.passes,
-        why=why(plan, _shares(problem, last.weights), weighed=True),
+        why=why(plan, _shares(problem, weights), weighed=True),
         suffices=suffices[:1].upper() + suffices[1:],
     )
 
@@ -86,7 +69,7 @@ def least_loss(problem: OnlineProblem) -> float:
     """Return a loss that no moves are below, last or mean: the mean of the rounds' own optima."""
     path = Rollout(problem).forward(None)
     wanted = [problem.rounds - 1] if problem.goal_for == "last" else range(problem.rounds)
-    reaches = [after_round(problem, path, number).reach for number in wanted]
+    reaches = [after_round(problem, path, number)[0] for number in wanted]
     return float(np.mean([float(reach.loss(reach.radii)) for reach in reaches]))
 
 
@@ -95,8 +78,12 @@ def attained(problem: OnlineProblem) -> bool:
     return problem.goal_for == "last" and (not problem.has_totals or _one_class_each(problem))
 
 
-def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
-    """Return what the centroids after a round can reach, where `path` is that of no moves."""
+def after_round(problem: OnlineProblem, path: Path, number: int) -> tuple[Reach, Array, Array]:
+    """Return what the centroids after a round can reach, where `path` is that of no moves.
+
+    And ω (n,), what each row weighs in the centroid of its own class; and how far each row goes (n,) where budgets do
+    the most: all that count, or of a person's the heaviest.
+    """
     codes = _codes(problem)
     weights, allowance = centroid_weights(problem, number), problem.allowance
     # Where all have the same budget radii are in units of it, so that it can be asked which one would do.
@@ -117,12 +104,7 @@ def after_round(problem: OnlineProblem, path: Path, number: int) -> RoundReach:
         norm=allowance.norm,
         ties=rival_ties(fitted, problem.query_features, problem.goal),
     )
-    return RoundReach(reach, weights, scale * lengths, not problem.has_totals or _one_class_each(problem))
-
-
-def _offsets(reach: Reach, directions: Array) -> tuple[Array, Array]:
-    """Return the centroids' offsets from the query without moves, and with them."""
-    return reach.offsets, reach.after(directions, np.zeros(directions.shape[1]))
+    return reach, weights, scale * lengths
 
 
 def _one_limit(problem: OnlineProblem) -> bool:

@@ -18,19 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError, OptionError
-from oar.goals.wishes import Aggregate
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 from oar.online import Back, OnlineProblem, Path, Rollout
 from oar.online.rules.refits import moved_by
 from oar.plans.rounds.plan import OnlinePlan
-from oar.progress import OnStep, silent
 from oar.solvers.descent.descent import DescentEnd, DescentSettings, LossPoint, Way, armijo, descend
 from oar.solvers.feasible.sets import FeasibleBalls, FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.move_search import best_own_move
+from oar.solvers.registry import Task
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
-Array = NDArray[np.float64]
 SLOWLY = 1.0  # budgets: the longest first step of a start that grows
 MOST_ROUNDS = 6  # from which shared budgets are all spent in one, to start with
 SPARED = 1e-6  # share of all effort below which a round is not acted in
@@ -51,11 +49,6 @@ class RolloutObjective:
 
     rollout: Rollout
     rollouts: int = 0
-
-    @classmethod
-    def of(cls, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> RolloutObjective:
-        """Return it for a problem; several queries' losses become one by `together`."""
-        return cls(Rollout(problem, together, by))
 
     def refit(self, moves: Array, near: LossPoint | None = None, precision: float = 0.0) -> LossPoint:
         """Roll out all rounds that matter: the loss is that of the last, or the mean over all."""
@@ -79,25 +72,19 @@ class RolloutObjective:
 
 @dataclass(frozen=True, eq=False)
 class RoundSearchResult:
-    """The result of a search: the best end of all starts, gradient (n, d) and loss before any move, and its cost."""
+    """The result of a search: the best end of all starts, the gradient (n, d) before any move, and its cost."""
 
     best: DescentEnd
     slopes_before: Array
-    loss_before: float
     steps: int
     rollouts: int
     passes: int
 
 
-def search(
-    problem: OnlineProblem,
-    settings: ProjectedGradient | FrankWolfe,
-    on_step: OnStep = silent,
-    together: Aggregate | None = None,
-    by: int | None = None,
-) -> RoundSearchResult:
+def search(task: Task, settings: ProjectedGradient | FrankWolfe) -> RoundSearchResult:
     """Return the best of several descents."""
-    objective, limits = RolloutObjective.of(problem, together, by), limits_of(problem)
+    problem, on_step = task.problem, task.on_step
+    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by)), limits_of(problem)
     descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
@@ -105,18 +92,13 @@ def search(
     steps = best.steps
     slowly = replace(descent, longest=SLOWLY)
     for start in _starts(problem, settings, limits, objective, unmoved, best):
-        if time.monotonic() > descent.deadline or best.loss <= _least(problem):
+        if time.monotonic() > descent.deadline or best.loss <= problem.model.least_loss:
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
             found = descend(objective, limits, start, slowly, on_step)
             steps += found.steps
             best = min(best, found, key=lambda end: end.loss)
-    return RoundSearchResult(best, unmoved.gradient, unmoved.loss, steps, objective.rollouts, objective.rollout.passes)
-
-
-def _least(problem: OnlineProblem) -> float:
-    """Return a loss than which none can be less."""
-    return problem.model.least_loss
+    return RoundSearchResult(best, unmoved.gradient, steps, objective.rollouts, objective.rollout.passes)
 
 
 def _starts(
@@ -138,20 +120,12 @@ def _starts(
         yield stay
     yield from _everyone_alike(problem, objective, unmoved)
     if problem.has_totals and settings.restarts:
-        yield from _in_one_round(problem, limits, unmoved.gradient)
+        # Everybody's choosing when to act makes many minima: full responses in one round alone, of most leverage first.
+        for number in np.argsort(-leverage(problem, unmoved.gradient), kind="stable")[:MOST_ROUNDS]:
+            yield limits.respond(np.where((problem.stream.when == number)[:, None], unmoved.gradient, 0.0))
     rng = np.random.default_rng(settings.seed)
     for _ in range(settings.restarts or 0):
         yield limits.respond(rng.standard_normal(stay.shape))
-
-
-def _in_one_round(problem: OnlineProblem, limits: FeasibleSet, slopes: Array) -> Iterator[Array]:
-    """Yield full responses in one round alone, for the rounds of most leverage.
-
-    Everybody's choosing when to act makes many minima, in which some act early and some late.
-    """
-    levers, when = leverage(problem, slopes), problem.stream.when
-    for number in np.argsort(-levers, kind="stable")[:MOST_ROUNDS]:
-        yield limits.respond(np.where((when == number)[:, None], slopes, 0.0))
 
 
 def _everyone_alike(problem: OnlineProblem, objective: RolloutObjective, unmoved: LossPoint) -> Iterator[Array]:
@@ -192,30 +166,23 @@ def answer(objective: RolloutObjective, path: Path, signals: Signals) -> Array:
 
 def one_shot(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     """Return one full response to one set of signals, and the signals."""
-    objective, limits = RolloutObjective.of(problem), limits_of(problem)
+    objective, limits = RolloutObjective(Rollout(problem)), limits_of(problem)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.refit(stay)
     back = objective.back(unmoved)
-    _check_published(problem, back)
-    unmoved = replace(unmoved, gradient=answer(objective, unmoved.kept, back.signals))
-    aim = limits.respond(unmoved.gradient)
-    slope = limits.slope(unmoved.gradient, stay, aim)
-    found = armijo(Way(objective, limits, unmoved, aim, slope, 0.0))
-    here = unmoved if found is None else objective.differentiate(found)
-    arrived = DescentEnd(here, limits.gap(here.moves, here.gradient), [unmoved.loss, here.loss], "steps")
-    return RoundSearchResult(
-        arrived, unmoved.gradient, unmoved.loss, 1, objective.rollouts, objective.rollout.passes
-    ), back.signals
-
-
-def _check_published(problem: OnlineProblem, back: Back) -> None:
-    """Raise where moves do not follow from signals."""
-    silent = any(size > 0 and not pairs for size, pairs in zip(back.adjoints, back.signals, strict=True))
-    if silent:
+    if any(size > 0 and not pairs for size, pairs in zip(back.adjoints, back.signals, strict=True)):
         raise OptionError(
             f"solver: 'one-shot' publishes signals, and {problem.rule.name} has none for this model; use "
             "'projected-gradient'."
         )
+    unmoved = replace(unmoved, gradient=answer(objective, unmoved.kept, back.signals))
+    aim = limits.respond(unmoved.gradient)
+    slope = limits.slope(unmoved.gradient, stay, aim)
+    there = armijo(Way(objective, limits, unmoved, aim, slope, 0.0))
+    here = unmoved if there is None else objective.differentiate(there)
+    arrived = DescentEnd(here, limits.gap(here.moves, here.gradient), [unmoved.loss, here.loss], "steps")
+    found = RoundSearchResult(arrived, unmoved.gradient, 1, objective.rollouts, objective.rollout.passes)
+    return found, back.signals
 
 
 def leverage(problem: OnlineProblem, slopes: Array) -> Array:
@@ -227,12 +194,9 @@ def leverage(problem: OnlineProblem, slopes: Array) -> Array:
 
 
 def why(plan: OnlinePlan, told: Array, weighed: bool = False) -> str:
-    """Return a sentence on when the plan acts and why then.
+    """Return a sentence on when the plan acts and why then, by what is told of each round (T,).
 
-    Args:
-        plan: the plan.
-        told: (T,), each round's leverage before any move.
-        weighed: whether it is what each round's data weigh in the last model.
+    That is its leverage before any move or, if `weighed`, what its data weigh in the last model.
     """
     efforts = plan.efforts()
     if not efforts.any():

@@ -5,22 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oar.errors import OptionError
-from oar.goals.wishes import Aggregate
 from oar.online import OnlineProblem
 from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
-from oar.progress import OnStep, silent
 from oar.solvers.centroids.exact import unrounded
-from oar.solvers.registry import Solver, Task, as_solver, current_effort
+from oar.solvers.registry import Solver, Task, current_effort, named, unknown
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds.descent import RoundSearchResult, leverage, one_shot, search, why
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, given_settings
 
-Array = NDArray[np.float64]
 FEW, MORE = 2_000, 20_000  # moves of all rounds, as numbers
 ENDED = {
     "steps": "It took all the steps it may take; allow more with max_steps.",
@@ -33,42 +27,12 @@ ENDED = {
 }
 
 
-def propose_online(
-    problem: OnlineProblem,
-    solver: Any = "auto",
-    signal: Any = "auto",
-    on_step: OnStep = silent,
-    together: Aggregate | None = None,
-    by: int | None = None,
-) -> Proposal:
-    """Plan over time for a smooth loss, as `Problem.training` takes it. Not audited: use `oar.collective` for that."""
-    if signal != "auto":
-        raise OptionError(
-            f"signal: over time the rule itself says how it is differentiated; leave it out, got {signal!r}."
-        )
-    exact = linear(problem) and online_centroid.attained(problem)
-    usual: Any = Exact() if exact else ProjectedGradient()
-    kinds = (Exact, ProjectedGradient, FrankWolfe, OneShot) if exact else (ProjectedGradient, FrankWolfe, OneShot)
-    if solver == "exact" and not exact:
-        raise OptionError(f"solver: 'exact' does not apply here: {_why_not_exact(problem)}; use 'projected-gradient'.")
-    chosen = as_solver(solver, usual, kinds)
-    if isinstance(chosen, Exact):
-        return online_centroid.solve(problem)
-    if isinstance(chosen, OneShot):
-        _only_smooth(problem)
-        searched, signals = one_shot(problem)
-        return _proposed(problem, searched, chosen, signals)
-    usual = current_effort().loop(_suitable(problem, type(chosen)))
-    chosen = dataclasses.replace(chosen, **(usual | given_settings(chosen)))
-    return _proposed(problem, search(problem, chosen, on_step, together, by), chosen)
-
-
 def linear(problem: OnlineProblem) -> bool:
     """Report whether centroids are weighted sums of rows, and one person wants one class: what exactness needs."""
     return problem.model.plain_means and hasattr(problem.rule, "kept_share") and problem.plain
 
 
-def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, signals: Any = ()) -> Proposal:
+def _proposed(problem: OnlineProblem, found: RoundSearchResult, signals: Any, solver: str) -> Proposal:
     """Put moves, claims and certificates together."""
     end, stuck = found.best, not problem.radii.any()
     exact = stuck
@@ -76,12 +40,10 @@ def _proposed(problem: OnlineProblem, found: RoundSearchResult, settings: Any, s
         exact = end.loss <= unrounded(online_centroid.least_loss(problem), end.loss) * (1 + 1e-12)
     plan = OnlinePlan(problem, end.moves + 0.0, signals)
     levers = leverage(problem, found.slopes_before)
-    finished = stuck or isinstance(settings, OneShot) or end.ended == "closed"
+    finished = stuck or solver == "one-shot" or end.ended == "closed"
     return Proposal(
         plan=plan,
-        solver={ProjectedGradient: "projected-gradient", FrankWolfe: "frank-wolfe", OneShot: "one-shot"}[
-            type(settings)
-        ],
+        solver=solver,
         claimed_loss=end.loss,
         gap=end.gap,
         exact=exact,
@@ -120,22 +82,37 @@ def _suitable(problem: OnlineProblem, kind: type) -> dict[str, Any]:
     return {"max_steps": steps, "tolerance": tolerance, "restarts": restarts}
 
 
-def _only_smooth(problem: OnlineProblem) -> None:
-    if problem.query.several != "mean" or problem.undecided:
-        raise OptionError(
-            "solver: 'one-shot' publishes the signals of one smooth loss, got a query for the worst or the share of "
-            "several, or for any of several classes; use 'projected-gradient'."
-        )
-
-
 class OverRounds(Solver):
     """Plans over several rounds, which choose among themselves by the rule and the goal."""
 
     requires, serves = frozenset({"rounds"}), frozenset({"goals"})
 
-    def propose(self, task: Task, settings: Any) -> Any:
-        """Pass on what was asked: which solvers apply depends on the rule."""
-        return propose_online(task.problem, task.solver, task.signal, task.on_step, task.together, task.by)
+    def propose(self, task: Task, settings: Any) -> Proposal:
+        """Plan over time for a smooth loss, as `Problem.training` takes it."""
+        problem, effort = task.problem, current_effort()
+        if task.signal != "auto":
+            raise OptionError(
+                f"signal: over time the rule itself says how it is differentiated; leave it out, got {task.signal!r}."
+            )
+        exact = linear(problem) and online_centroid.attained(problem)
+        if exact and (task.is_auto or self.name == "exact"):
+            return online_centroid.solve(problem)
+        if named(task.solver) == "exact":
+            reason = _why_not_exact(problem)
+            raise OptionError(f"solver: 'exact' does not apply here: {reason}; use 'projected-gradient'.")
+        if self.name == "exact":
+            raise unknown(task.solver, [GradientOverRounds(), FrankWolfeOverRounds(), OneShotOverRounds()])
+        if self.name == "one-shot":
+            if problem.query.several != "mean" or problem.undecided:
+                raise OptionError(
+                    "solver: 'one-shot' publishes the signals of one smooth loss, got a query for the worst or the "
+                    "share of several, or for any of several classes; use 'projected-gradient'."
+                )
+            return _proposed(problem, *one_shot(problem), self.name)
+        settings = effort.settled(settings)
+        usual = effort.loop(_suitable(problem, type(settings)))
+        settings = dataclasses.replace(settings, **(usual | given_settings(settings)))
+        return _proposed(problem, search(task, settings), (), self.name)
 
 
 class ExactOverRounds(OverRounds):

@@ -17,7 +17,7 @@ from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
 from oar.models.linear.training import CHUNK, FEW
 from oar.online import FullRefit, Rule
-from oar.online.bound_training import own_form, shares_units, update_of
+from oar.online.bound_training import shares_units, update_of
 from oar.people import Population
 from oar.typing import DefenceLike, ModelLike
 from oar.worlds.deployed.predictions import check_model, flat
@@ -104,7 +104,7 @@ class Operator:
         count, found = update.training.parameter_count, np.array(self.rule.update(update), dtype=np.float64)
         if found.shape != (count,):
             raise DataError(f"rule: {self.rule.name} must return {count} parameters, got shape {found.shape}.")
-        return own_form(update.training, found)
+        return update.training.parameters(found)
 
 
 def _filled_up(people: Population, newest: Any, outputs: int) -> tuple[Population, Any]:

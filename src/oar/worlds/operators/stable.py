@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from oar.checks import check_whole, choose, with_near_names
 from oar.defences.settings import check_number
 from oar.errors import NumericsError, OptionError
-from oar.online.bound_training import bind, flat_form, own_form, shares_units
+from oar.online.bound_training import bind, flat_form, shares_units
 from oar.people import Population
-from oar.signals.largest_eigenvalue import sharpness
+from oar.signals.backpropagation import sharpness
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
@@ -140,6 +140,6 @@ class PerformativelyStable:
             if rate is None:
                 rate = 1 / max(sharpness(training, before, features)[0], np.finfo(float).tiny)
             gradient = training.risk_gradient(before, features)[1]
-            return own_form(training, before - rate * gradient), float(np.linalg.norm(gradient))
+            return training.parameters(before - rate * gradient), float(np.linalg.norm(gradient))
 
         return step

@@ -16,6 +16,7 @@ from oar.plans import MemberPlan
 from oar.retraining.black_box import BlackBoxTraining
 from oar.solvers import shortest_move
 from oar.solvers.black_box import planning
+from oar.solvers.black_box.exact import neighbours_collective
 from oar.solvers.black_box.exact.neighbours_collective import ring_of
 from oar.solvers.query.shortest_move import ruling_out
 
@@ -136,7 +137,7 @@ def test_the_goal_comes_before_a_lower_loss(places, budgets):
 def test_no_moves_drawn_at_random_do_better(norm, seed, whole):
     problem = world(seed, norm=norm, whole=whole)
     rng, size = np.random.default_rng(seed), problem.people.size
-    found = planning.exact_moves(problem)
+    found = neighbours_collective.propose(problem)
     points = points_of_balls(problem, rng)
     distances = np.linalg.norm(points - problem.query_features, axis=2)
     # Everybody at one of its nearest, its farthest and two other points, in all combinations.
@@ -396,7 +397,7 @@ def test_other_goals_than_one_class_are_known_to_the_query():
     model = oar.BlackBox(KNeighborsClassifier(1))
     any_of = oar.Problem(people, model, oar.Query([0.1], {"b", "c"}), oar.Perturb(0.5))
     assert oar.individual(any_of).success
-    assert planning.exact_moves(any_of) is None
+    assert neighbours_collective.propose(any_of) is None
     sure = oar.Query([0.1], "b", probability=0.9)
     result = oar.individual(oar.Problem(people, model, sure, oar.Perturb(0.5)))
     assert result.success
@@ -414,7 +415,7 @@ def test_other_settings_questions_and_sizes_are_left_to_others():
     def found(model=usual, asked=query, action=None, **rest):
         problem = oar.Problem(people, oar.BlackBox(model), asked, action or oar.Perturb(0.5), **rest)
         alone = None if not problem.levers.given and problem.several else planning.exact_move(problem)
-        return alone, planning.exact_moves(problem)
+        return alone, neighbours_collective.propose(problem)
 
     assert found()[1] is not None
     assert found()[0] is None  # 34,220 neighbourhoods

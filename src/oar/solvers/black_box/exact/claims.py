@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from oar.estimators.black_box import LEAST
 from oar.goals.wishes import TIE
+from oar.models.training import Array
 from oar.plans import MemberPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
 
-Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 NO_HINTS = Hints()
 EQUAL = 1e-12  # share of a loss by which two that are equal may differ

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
@@ -33,7 +34,6 @@ from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
 from oar.solvers.black_box.exact.claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
 from oar.solvers.query.shortest_move import ruling_out, shortest_within
 
-Array = NDArray[np.float64]
 MOST_SETS = 20_000  # neighbourhoods that are looked at
 MOST_PEOPLE = 500
 MOST_PROGRAMMES = {2.0: 6_000, 1.0: 1_500, np.inf: 1_500}  # that are solved before this is given up, by p

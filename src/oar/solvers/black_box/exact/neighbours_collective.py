@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm, euclidean
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
 from oar.solvers.black_box.exact.claims import MORE, at_least, judged_counts, levels, outputs_of, proposal
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.intp]
 MOST_VOTES = 100_000  # times classes: beyond, one vote more is worth less than what probabilities are told apart by
 LARGEST = 1e100  # squares of distances must be numbers

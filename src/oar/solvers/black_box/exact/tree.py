@@ -13,27 +13,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.estimators.tree_boxes import ScaledTree
+from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import BlackBoxTraining, plain_black_box
 from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, own_way, proposal
 
-Array = NDArray[np.float64]
 SEEDS = 6  # trainings that must end in the same tree: one tie of two splits is overlooked once in 32 times
 NO_LEAF = "no leaf of the tree gives"
 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaves that the query can get into at all, by the shortest move into each.
+    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,).
 
-    Attributes:
-        moves: (l, d). lengths: (l,), in the problem's norm.
-        losses: (l,), the goal loss in each. reached: (l,), whether it gives the goal.
-        level: whether any gives the goal as much as another class, and no more.
+    `level` says whether any gives the goal as much as another class, and no more.
     """
 
     moves: Array

@@ -12,8 +12,7 @@ from oar.models.autodiff.mlp import MLP
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.training import Fit
 from oar.signals import Hypernetwork, Implicit, Memory
-from oar.signals.hypernetworks.group_means import Groups, target_codes
-from oar.signals.hypernetworks.response_map import fit_response_map
+from oar.signals.hypernetwork import Groups, fit_response_map, target_codes
 
 
 class OnlyRefits:

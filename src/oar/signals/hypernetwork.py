@@ -19,18 +19,112 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.checks import with_near_names
-from oar.errors import NumericsError
+from oar.errors import DataError, NumericsError
 from oar.models.training import Array, Training
 from oar.signals.base import Memory, Outcome, Signal, Step, caution, check_count, check_given, check_positive
-from oar.signals.hypernetworks.group_means import Groups, group_codes, target_codes
-from oar.signals.hypernetworks.response_map import fit_response_map
 
 MOST_PAIRS = 64
 RENEW = 0.1  # a foretold refit this far off, as a share of the samples' spread, asks for a new map
 SMOOTH = 0.5  # a pair that curves by more than this share of what it moves has jumped to another minimum
 SHARE = 0.1  # of the distance over which the query's loss would fall to zero at its present slope
+MOST_DISTINCT = 20  # more different targets than this are numbers, not classes
+RIDGE = 1e-8  # of the largest singular value: enough to choose the shortest of equally good fits
+
+
+class Groups:
+    """A partition of people into groups, whose mean moves sum up everyone's. `codes` (n,) are whole numbers from 0 on.
+
+    With u_c = Σ_{i∈c} w̄_i δ_i / W_c and W_c = Σ_{i∈c} w̄_i, a change of u is spread back by moving all of a group
+    alike, and a derivative with respect to u becomes (dL/dδ_i) / w̄_i = (1/W_c) dL/du_c for each i in c.
+    """
+
+    def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
+        """Add up each group's weight."""
+        self.codes, self.weights = codes, weights
+        self.totals = np.bincount(codes, weights)
+        self._inverse = np.divide(1.0, self.totals, out=np.zeros_like(self.totals), where=self.totals > 0)
+
+    def means(self, moves: Array | None, dimensions: int) -> Array:
+        """Return u (k, d)."""
+        sums = np.zeros((self.totals.size, dimensions))
+        if moves is not None:
+            np.add.at(sums, self.codes, self.weights[:, None] * moves)
+        return sums * self._inverse[:, None]
+
+    def spread(self, means: Array) -> Array:
+        """Return moves (n, d) in which everyone moves by their group's mean."""
+        return means[self.codes]
+
+    def pull_back(self, slopes: Array) -> Array:
+        """Return (dL/dδ_i) / w̄_i (n, d) for dL/du (k, d)."""
+        return (slopes * self._inverse[:, None])[self.codes]
+
+
+def target_codes(targets: Array) -> NDArray[np.intp]:
+    """Return the classes as groups; where targets are numbers, those above and those not above the median of the first.
+
+    >>> target_codes(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    array([1, 0, 1])
+    """
+    distinct, codes = np.unique(targets, axis=0, return_inverse=True)
+    if len(distinct) > MOST_DISTINCT:
+        return (targets[:, 0] > np.median(targets[:, 0])).astype(np.intp)
+    return codes.reshape(-1).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseMap:
+    """A learned map from the summary of the moves (q,) to the refitted parameters (p,): θ̂_φ.
+
+    With z = (u − centre) / scale,
+
+        θ̂(u) = A z + b + C tanh(W z + c),        W, c drawn at random and kept; A, b, C by least squares.
+
+    Only the outer layer is fitted, so fitting is one linear solve and has no learning rate. Without hidden units the
+    map is affine, and with as many samples as directions its slope is a finite-difference Jacobian of θ*.
+
+    `inner` is W (h, q), `shift` c (h,), and `outer` A, C and b, stacked: (q + h + 1, p).
+    """
+
+    centre: Array
+    scale: float
+    inner: Array
+    shift: Array
+    outer: Array
+
+    def __call__(self, summary: Array) -> Array:
+        """Return θ̂(u)."""
+        return _features((summary - self.centre) / self.scale, self.inner, self.shift) @ self.outer
+
+    def pull_back(self, summary: Array, slope: Array) -> Array:
+        """Return (∂θ̂/∂u)ᵀ slope, (q,)."""
+        size = summary.size
+        by_feature = self.outer @ slope
+        hidden = np.tanh(self.inner @ ((summary - self.centre) / self.scale) + self.shift)
+        through = self.inner.T @ ((1 - hidden**2) * by_feature[size:-1])
+        return (by_feature[:size] + through) / self.scale
+
+
+def fit_response_map(
+    summaries: Array, parameters: Array, centre: Array, scale: float, hidden: int, seed: int
+) -> ResponseMap:
+    """Fit θ̂ to pairs of summaries (m, q) and true refits (m, p)."""
+    random = np.random.default_rng(seed)
+    inner = random.standard_normal((hidden, centre.size)) * np.sqrt(2.0 / centre.size)
+    shift = random.standard_normal(hidden)
+    features = _features((summaries - centre) / scale, inner, shift)
+    left, sizes, right = np.linalg.svd(features, full_matrices=False)
+    shrunk = sizes / (sizes**2 + (RIDGE * sizes[0]) ** 2)
+    return ResponseMap(centre, scale, inner, shift, right.T @ (shrunk[:, None] * (left.T @ parameters)))
+
+
+def _features(places: Array, inner: Array, shift: Array) -> Array:
+    """Return (z, tanh(W z + c), 1), for one place (q,) or several (m, q)."""
+    ones = np.ones((*places.shape[:-1], 1))
+    return np.concatenate([places, np.tanh(places @ inner.T + shift), ones], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +183,8 @@ class Hypernetwork(Signal):
         if surprise > RENEW:
             samples = self._sample(training, groups, outcome, summary)
         else:
-            samples = Samples(
-                samples.centre,
-                samples.radius,
-                np.vstack([samples.summaries, summary]),
-                np.vstack([samples.parameters, fit.parameters]),
-            )
+            known = np.vstack([samples.summaries, summary]), np.vstack([samples.parameters, fit.parameters])
+            samples = Samples(samples.centre, samples.radius, *known)
         learned = self._fit(samples)
         own_loss = training.goal(learned(summary), outcome.query, outcome.target)[0]
         slopes = learned.pull_back(summary, outcome.pull).reshape(-1, training.dimensions)
@@ -106,7 +196,12 @@ class Hypernetwork(Signal):
     def _groups(self, training: Training) -> Groups:
         if self.groups is None:
             return Groups(target_codes(training.targets), training.weights)  # type: ignore[attr-defined]
-        return Groups(group_codes(self.groups, training.size), training.weights)
+        labels, size = np.asarray(self.groups), training.size
+        if labels.shape != (size,):
+            raise DataError(
+                f"groups: must be one label for each of the {size} people, got an array of shape {labels.shape}."
+            )
+        return Groups(np.unique(labels, return_inverse=True)[1].astype(np.intp), training.weights)
 
     def _fit(self, samples: Samples) -> Any:
         return fit_response_map(
@@ -120,7 +215,8 @@ class Hypernetwork(Signal):
 
     def _sample(self, training: Training, groups: Groups, outcome: Outcome, summary: Array) -> Samples:
         """Refit at pairs of places around the summary; a pair that jumps to other minima is tried again closer by."""
-        random, radius = np.random.default_rng(self.seed), self.radius or _natural_radius(outcome)
+        random, slope = np.random.default_rng(self.seed), float(np.linalg.norm(outcome.query_slope))
+        radius = self.radius or (SHARE * outcome.loss / slope if slope > 0 and outcome.loss > 0 else SHARE)
         moves = np.zeros((training.size, training.dimensions)) if outcome.moves is None else outcome.moves
         here = outcome.fit.parameters
 
@@ -144,11 +240,6 @@ class Hypernetwork(Signal):
                 "they jump from minimum to minimum in all directions: give a smaller radius, or a stronger penalty."
             )
         return Samples(summary, radius, np.array(places), np.array(refits))
-
-
-def _natural_radius(outcome: Outcome) -> float:
-    slope = float(np.linalg.norm(outcome.query_slope))
-    return SHARE * outcome.loss / slope if slope > 0 and outcome.loss > 0 else SHARE
 
 
 def _directions(random: np.random.Generator, count: int, size: int) -> Array:

@@ -1,1 +1,0 @@
-"""The hypernetwork signal: refits are learned, and what was learned is differentiated."""
