@@ -6,14 +6,20 @@ import numpy as np
 import pytest
 
 import oar
-from oar.worlds import Blobs, Collective, DoNothing, FromPopulation, Operator, World, simulate
-from oar.worlds.actors.index import (
+from oar.worlds import (
     AdvisedIndividuals,
+    Blobs,
+    Collective,
     CompetingCollective,
     Curators,
+    DoNothing,
+    FromPopulation,
     GradientMatching,
     Labellers,
+    Operator,
     StrategicIndividuals,
+    World,
+    simulate,
 )
 from oar.worlds.people.random_streams import stream
 from oar.worlds.people.uniform_draws import drawn_count, drawn_share, lots

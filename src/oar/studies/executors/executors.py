@@ -43,11 +43,9 @@ class Executor(Protocol):
 
     def start(self, unit: WorkUnit) -> Future[list[Row]]:
         """Begin a unit."""
-        ...
 
     def stop(self) -> None:
         """Drop unfinished work, and end."""
-        ...
 
 
 class LocalExecutor:

@@ -14,8 +14,8 @@ import numpy as np
 
 from oar.checks import with_near_names
 from oar.errors import DataError, OptionError
-from oar.worlds.actors.common import code_of, foresight
-from oar.worlds.actors.greedy import NONE, Greedy, GreedyActor, SingleChanges
+from oar.worlds.actors.common import CheckedActor, code_of, foresight
+from oar.worlds.actors.greedy import NONE, Greedy, SingleChanges
 from oar.worlds.people.uniform_draws import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, View
 
@@ -24,7 +24,7 @@ ADD, DROP = 0, 1
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
-class Curators(GreedyActor):
+class Curators(CheckedActor):
     """Curators, who add points and withhold their own, one at a time, until nothing helps.
 
     Args:
@@ -94,12 +94,7 @@ class Curators(GreedyActor):
         found = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
         done = deed(found.changes)
         counts = done.counts(view.crowd.codes[view.mine])
-        note = {
-            "added": counts["added"],
-            "dropped": counts["left"],
-            "foreseen": found.loss,
-            "refits": found.refits,
-        }
+        note = {"added": counts["added"], "dropped": counts["left"], "foreseen": found.loss, "refits": found.refits}
         return replace(done, note=note)
 
     def _candidates(self, view: View) -> tuple[Array, Rows]:

@@ -11,15 +11,15 @@ from oar.checks import with_near_names
 from oar.errors import OptionError
 from oar.models import Centroids
 from oar.typing import Label
-from oar.worlds.actors.common import foresight
-from oar.worlds.actors.greedy import Greedy, GreedyActor, SingleChanges
+from oar.worlds.actors.common import CheckedActor, foresight
+from oar.worlds.actors.greedy import Greedy, SingleChanges
 from oar.worlds.people.uniform_draws import drawn_count, drawn_share
 from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
 
 
 @with_near_names
 @dataclass(frozen=True, eq=False)
-class Labellers(GreedyActor):
+class Labellers(CheckedActor):
     """Labellers, who relabel at most `most` arrivals a round: those with the largest estimated fall of the goal loss.
 
     The estimated fall for a label y' instead of y is w̄_i [s_i(y') − s_i(y)], with the score s of the signal at the

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import is_whole
-from oar.errors import DataError
+from oar.checks import check_that, is_whole
 
 LARGEST_SEED = 2**63
 
@@ -30,6 +29,5 @@ def _digest(name: str) -> int:
 
 def check_seed(seed: Any) -> int:
     """Return a seed; raise unless it is a whole number ≥ 0."""
-    if not is_whole(seed) or not 0 <= seed < LARGEST_SEED:
-        raise DataError(f"seed: must be a whole number ≥ 0 (and below 2⁶³), got {seed!r}.")
+    check_that(is_whole(seed) and 0 <= seed < LARGEST_SEED, "seed", "a whole number ≥ 0 (and below 2⁶³)", seed)
     return int(seed)

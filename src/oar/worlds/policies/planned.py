@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import choose, is_whole, with_near_names
-from oar.errors import DataError
+from oar.checks import check_that, choose, is_whole, with_near_names
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
 from oar.online.bound_training import bind, shares_units
@@ -20,7 +19,8 @@ from oar.recourse import collective
 from oar.solvers import ProjectedGradient
 from oar.typing import SolverLike
 from oar.worlds.collective import CollectiveView, room_of, within
-from oar.worlds.policies.foresight import problem_ahead, register_of
+from oar.worlds.people.crowds import register_of
+from oar.worlds.policies.foresight import problem_ahead
 from oar.worlds.protocol import Array, Deed
 
 A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
@@ -45,8 +45,8 @@ class Replan:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if not is_whole(self.horizon) or self.horizon < 1:
-            raise DataError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
+        whole = is_whole(self.horizon) and self.horizon >= 1
+        check_that(whole, "horizon", "a whole number of rounds ≥ 1", self.horizon)
         choose("goal_for", self.goal_for, GOAL_FOR)
 
     def __call__(self, view: CollectiveView) -> Deed:
@@ -153,7 +153,7 @@ class _Signals:
         note = {"promised": self._promised}
         if self._by_class:
             return Deed(moves=within(self._average[number][codes], caps, view), note=note)
-        people = register_of(view).people(view.crowd.features[view.mine], codes)
+        people = register_of(view.crowd).people(view.crowd.features[view.mine], codes)
         training = bind(view.operator.model, people)
         features = training.moved(None)
         slopes = np.zeros((view.mine.size, training.dimensions))

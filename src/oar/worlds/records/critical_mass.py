@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oar.worlds.people.random_streams import stream
 from oar.worlds.protocol import Crowd, State
 from oar.worlds.rounds.contributions import Act, RoundContributions
 from oar.worlds.rounds.step import SimulationRound
@@ -32,7 +33,8 @@ def _share(step: SimulationRound, state: State, done: RoundContributions, whose:
                 return act
             # Under another model, which an operator may ask about, there may be other members: as large a share then.
             first = -(-count * act.mine.size // max(size, 1))
-            return act.only(step.order(name, act.mine.size)[:first], crowd)
+            order = stream(step.simulation.seed, "order", name, step.number).permutation(act.mine.size)
+            return act.only(order[:first], crowd)
 
         chosen = tuple(some(act, done.on_record) for act in done.acts)
         fewer = RoundContributions(chosen, done.on_record, step.handed_in(chosen, state))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oar.worlds.deployed.predictions import WorldQuery, predictions, share
 from oar.worlds.protocol import Array, Crowd, Rows, State
-from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
+from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, MovementLedger, Round
 from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData
 
 
@@ -40,11 +40,6 @@ class Ledger:
         return share(np.concatenate(holds)) if holds else float("nan"), tuple(found)
 
 
-def filtered_of(state: State, handed: RoundData) -> NDArray[np.bool_]:
-    """Return the rows of the contributions on which the operator did not train."""
-    return np.zeros(handed.people.size, dtype=bool) if state.kept is None else ~np.asarray(state.kept, dtype=bool)
-
-
 def measured(
     model: Any,
     questions: Mapping[str | None, WorldQuery],
@@ -54,11 +49,8 @@ def measured(
     states: tuple[State, State, State],
     ledger: Ledger,
     number: int,
-    *,
     critical_mass: Mapping[str, float],
-    spent: Mapping[str, tuple[Rows, Array]],
-    heaviest: Mapping[str, float],
-    filtered: NDArray[np.bool_],
+    spent: Mapping[str, MovementLedger],
 ) -> Round:
     """Return the record of a round.
 
@@ -66,6 +58,8 @@ def measured(
     """
     on_record, acts, handed = done.on_record, done.acts, done.handed
     before, after, shadow = states
+    kept = np.ones(handed.people.size) if after.kept is None else after.kept
+    filtered = ~np.asarray(kept, dtype=bool)  # the rows on which the operator did not train
     said = predictions(model, after.parameters, holdout.features)
     earlier = said if after is before else predictions(model, before.parameters, holdout.features)
     otherwise = said if shadow is after else predictions(model, shadow.parameters, holdout.features)
@@ -91,8 +85,8 @@ def measured(
         accuracy_fall=share(right_otherwise) - share(right),
         validity=validity,
         advice=advice,
-        actors={act.name: _of_actor(act, on_record, handed, filtered, heaviest[act.name]) for act in acts},
-        spent=spent,
+        actors={act.name: _of_actor(act, on_record, handed, filtered, spent[act.name].heaviest) for act in acts},
+        spent={name: (one.persons, one.totals) for name, one in spent.items()},
         shift=float(np.linalg.norm(after.flat - before.flat)),
         changed=share(said != earlier),
         retrained=bool(after.retrained),

@@ -82,15 +82,10 @@ def done_by(actor: Any, caps: Caps, view: View) -> Act:
     `view` is the world's own, which checks deeds. The actor gets a read-only copy, so that it cannot change data of the
     world, the operator or another actor; and the world keeps a copy of its answer.
     """
-    name = actor.name
-    done, lengths = allowed(name, caps, actor.act(handed_out(view)), view)
-    return Act(name, view.mine, done, sealed(lengths))
-
-
-def handed_out(view: View) -> View:
-    """Return a read-only copy for an actor, who is not trusted."""
     parts = ("crowd", "mine", "deployed", "past", "spent")
-    return replace(view, **{part: sealed(getattr(view, part)) for part in parts})
+    handed_out = replace(view, **{part: sealed(getattr(view, part)) for part in parts})
+    done, lengths = allowed(actor.name, caps, actor.act(handed_out), view)
+    return Act(actor.name, view.mine, done, sealed(lengths))
 
 
 @dataclass(frozen=True, eq=False)

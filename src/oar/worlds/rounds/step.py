@@ -139,10 +139,6 @@ class SimulationRound:
         """Report whether a model gives a collective's query its goal."""
         return self.simulation.questions[name].outcome(self.simulation.world.operator.model, state.parameters).success
 
-    def order(self, name: str, size: int) -> Rows:
-        """Return a random order of a collective's members."""
-        return stream(self.simulation.seed, "order", name, self.number).permutation(size)
-
 
 def before_decision(actor: Any) -> bool:
     """Report whether an actor acts before the deployed model decides."""
