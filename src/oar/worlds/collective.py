@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from oar.errors import OptionError
 from oar.problem import Query
 from oar.tolerances import ROUNDING
 from oar.typing import ActionLike, Label
-from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.refusals import allowed, together
 
@@ -49,33 +49,16 @@ class Collective:
 
     name: str
     query: Query
-    action: Any
+    action: ActionLike
     share: float = 1.0
     growth: float = 0.0
     defection: float = 0.0
     noise: float = 0.0
     stale: int = 0
-    who: Any = None
+    who: Label | None = None
     total: float | None = None
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            name: str,
-            query: Query,
-            action: ActionLike,
-            share: float = 1.0,
-            growth: float = 0.0,
-            defection: float = 0.0,
-            noise: float = 0.0,
-            stale: int = 0,
-            who: Label | None = None,
-            total: float | None = None,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Refuse shares outside [0, 1], and actions that do not fit a world."""
         check_that(is_text(self.name), "Collective name", "a word", self.name)
         check_kind("query", self.query, Query, "an oar.Query(…)")
         for part in ("share", "defection", "noise"):

@@ -112,11 +112,8 @@ class State:
     learned_from: Population | None = None
 
 
-class Respond(Protocol):
-    """The response of the round's people if the operator had deployed these parameters."""
-
-    def __call__(self, state: State) -> Population:
-        """Return everyone's data as they would be contributed."""
+Respond = Callable[[State], Population]
+"""The response of the round's people had the operator deployed this: everyone's data as they would be contributed."""
 
 
 class Operator(Protocol):
@@ -255,7 +252,7 @@ class Actor(Protocol):
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return the positions of its people in the crowd of this round.
 
-        `rng` is this actor's own, and the same in every round: with fixed draws for each person (`uniform_draws`) a
+        `rng` is this actor's own, and the same in every round: with fixed draws for each person (`random_streams`) a
         person who returns is selected again.
         """
 

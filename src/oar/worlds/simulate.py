@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from oar.checks import check_flag, check_kind, with_near_names
 from oar.errors import DataError, OptionError
-from oar.progress import check_interrupted
+from oar.models import Differentiable, NearestCentroid
+from oar.progress import check_interrupted, is_shown
 from oar.signals.base import check_count
 from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
-from oar.worlds.deployed.predictions import WorldQuery, reading_model
+from oar.worlds.deployed.predictions import WorldQuery
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
 from oar.worlds.protocol import Crowd
-from oar.worlds.records.critical_mass import critical_mass
 from oar.worlds.records.measures import Ledger, measured
 from oar.worlds.records.record import MovementLedger, Round
 from oar.worlds.records.table import Tables
@@ -80,11 +81,13 @@ class Simulation:
         past = self._drawn("history", 0) if world.history is None else self.register.read(world.history, "history")
         self._history = sealed(self.register.of_crowd(past))
         self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
-        model, every_class = reading_model(world.operator.model), self.register.every_class
+        # Goals are read by a model that problems know; whatever is deployed has the same classes.
+        given, every_class = world.operator.model, self.register.every_class
+        model = given if isinstance(given, Differentiable) else NearestCentroid()
         asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
         asked = asked or {None: world.query}
         self.questions: dict[str | None, WorldQuery] = {
-            name: WorldQuery(query, model, every_class, "query") for name, query in asked.items() if query is not None
+            name: WorldQuery(query, model, every_class) for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
@@ -98,7 +101,6 @@ class Simulation:
         self._failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Round]:
-        """Return itself: rounds are yielded once."""
         return self
 
     def __next__(self) -> Round:
@@ -139,8 +141,6 @@ class Simulation:
         return self._table("advice", progress)
 
     def _table(self, name: str, progress: bool | None) -> Any:
-        from oar.worlds.progress_bar import round_line
-
         with round_line(self.rounds, self._tables.seen, progress) as on_round:
             for one in self:
                 on_round(one.number)
@@ -172,7 +172,7 @@ class Simulation:
                 later = after  # nobody has acted so far: there is but one world
             else:
                 later, _ = step.retrained(shadow, step.idle(shadow))
-            masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
+            masses = step.critical_masses(state, first, after, acting) if self._critical_masses else {}
             for act in done.acts:
                 shared = self.caps[act.name].total < np.inf
                 spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
@@ -208,6 +208,25 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
                 f"{one!r} for {name!r}{call}."
             )
     return given
+
+
+@contextmanager
+def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[[int], None]]:
+    """Yield what is called with the number of every finished round: a bar on a terminal, lines elsewhere, on stderr."""
+    if not is_shown(shown) or done >= rounds:
+        yield lambda number: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda number: console.print(f"round {number + 1} of {rounds}")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, completed=done)
+        yield lambda number: bar.update(task, completed=number + 1)
 
 
 def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:

@@ -11,8 +11,7 @@ from oar.errors import DataError, OptionError
 from oar.typing import PeopleLike
 from oar.worlds.collective import Collective
 from oar.worlds.deployed.predictions import check_model
-from oar.worlds.people.decisions import depends_on_decisions
-from oar.worlds.people.labels import check_labels
+from oar.worlds.people.labels import check_labels, depends_on_decisions
 from oar.worlds.rounds.step import before_decision
 
 if TYPE_CHECKING:
@@ -43,31 +42,16 @@ class World:
     their order, and actors before a decision come first (`oar.worlds.protocol.DecisionArrivals`).
     """
 
-    arrivals: Any
-    operator: Any
-    collective: Any = None
-    others: Any = ()
-    labels: Any = None
-    history: Any = None
-    holdout: Any = None
-    query: Any = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            arrivals: Arrivals,
-            operator: OperatorLike,
-            collective: Collective | Sequence[Collective] | None = None,
-            others: Sequence[Actor] = (),
-            labels: str | None = None,
-            history: PeopleLike | None = None,
-            holdout: PeopleLike | Crowd | None = None,
-            query: Query | None = None,
-        ) -> None: ...
+    arrivals: Arrivals
+    operator: OperatorLike
+    collective: Collective | Sequence[Collective] | None = None
+    others: Sequence[Actor] = ()
+    labels: str | None = None
+    history: PeopleLike | None = None
+    holdout: PeopleLike | Crowd | None = None
+    query: Query | None = None
 
     def __post_init__(self) -> None:
-        """Refuse missing settings and repeated names."""
         for argument, powers in (
             ("arrivals", ("draw", "label", "classes")),
             ("operator", ("begin", "retrain", "model")),
@@ -88,7 +72,7 @@ class World:
                 f"others: {early[0]!r} acts before a decision, and arrivals have none; give them a method decided, or "
                 "leave before_decision out."
             )
-        names = [actor.name for actor in (*self.collectives, *self.others)]
+        names = [one.name for one in self.collectives] + [one.name for one in self.others]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise OptionError(
@@ -112,9 +96,8 @@ class World:
         groups = getattr(self.arrivals, "group_names", None)
         if groups is None or depends_on_decisions(self.arrivals):
             return
-        others = (one.collective for one in self.others if isinstance(getattr(one, "collective", None), Collective))
-        for one in (*self.collectives, *others):
-            if one.who is not None and one.who not in groups:
+        for one in (*self.collectives, *(getattr(one, "collective", None) for one in self.others)):
+            if isinstance(one, Collective) and one.who is not None and one.who not in groups:
                 raise DataError(
                     f"who: must be one of the arrivals' groups {list(groups)}, got {one.who!r} for {one.name!r}; "
                     "nobody would ever be a member."

@@ -16,7 +16,7 @@ from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.signals.base import check_count
 from oar.worlds.people.crowds import Data, handed_in, pooled, register_of
-from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
 
 Mask = NDArray[np.bool_]

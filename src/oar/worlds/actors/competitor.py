@@ -80,7 +80,6 @@ class CompetingCollective:
     policy: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse anything but a collective and a policy."""
         check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
         known = self.policy is None or is_policy(self.policy)
         check_that(known, "policy", "a function of a view, such as PlanAnew()", self.policy)

@@ -29,7 +29,7 @@ from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Sca
 from oar.models.autodiff.mlp import apply_layers
 from oar.typing import Label
 from oar.worlds.actors.common import Movers, code_of, fitting
-from oar.worlds.people.uniform_draws import drawn_count
+from oar.worlds.people.random_streams import drawn_count
 from oar.worlds.protocol import Array, Crowd, Deed, Rows, View
 
 Represent = Callable[[Array, Array], tuple[Array, Array]]

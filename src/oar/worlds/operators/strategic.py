@@ -82,7 +82,6 @@ class StrategicAware:
         most_steps: int = 20,
         name: str = "strategic-aware",
     ) -> None:
-        """Refuse settings that cannot be."""
         if not isinstance(model.unscaled, Linear) or model.regresses:
             raise OptionError(
                 f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {model!r}."

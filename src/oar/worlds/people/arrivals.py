@@ -49,7 +49,6 @@ class FromPopulation:
         drift: ArrayLike | None = None,
         label: Labelling | None = None,
     ) -> None:
-        """Read the people once."""
         self._everyone = crowd_of(people, groups)
         self.classes, self.dimensions = self._everyone.classes, self._everyone.features.shape[1]
         self.names, self.group_names = self._everyone.names, names_of(self._everyone.groups)
@@ -108,7 +107,6 @@ class Blobs:
         balance: Any = None,
         groups: Callable[[Array, Rows], Any] | None = None,
     ) -> None:
-        """Check shapes and shares."""
         self._means = np.asarray(means, dtype=np.float64)
         if self._means.ndim != 2 or len(self._means) < 2 or not np.isfinite(self._means).all():
             raise DataError(f"means: must be finite numbers (k, d) with k ≥ 2 classes, got shape {self._means.shape}.")
@@ -184,7 +182,6 @@ class FromBatches:
         persons: bool | Sequence[ArrayLike] | None = None,
         label: Labelling | None = None,
     ) -> None:
-        """Read all batches, and agree on the classes."""
         given = list(batches)
         if not given:
             raise DataError("batches: must be one for each round, got none.")

@@ -141,6 +141,10 @@ class Register:
     def __init__(self, classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> None:
         """Keep one person of each class as a template."""
         features: Any = np.zeros((len(classes), dimensions))
+        if names is not None:
+            import pandas
+
+            features = pandas.DataFrame(features, columns=list(names))
         self.every_class = Population.of_codes(features, np.arange(len(classes)), classes)
         if self.every_class.classes != tuple(classes):
             raise DataError(
@@ -148,11 +152,6 @@ class Register:
                 f"{self.every_class.classes}, got {tuple(classes)}."
             )
         self.classes, self.dimensions, self.names = tuple(classes), dimensions, names
-        if names is not None:
-            import pandas
-
-            self.every_class = Population(pandas.DataFrame(features, columns=list(names)), self.every_class.labels)
-            self.every_class = self.every_class.some(np.arange(len(classes)))
 
     def people(self, features: Array, codes: Rows, weights: Array | None = None) -> Population:
         """Return people by codes."""

@@ -18,8 +18,8 @@ from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
 from oar.worlds.people.crowds import pooled, register_of
-from oar.worlds.people.decisions import depends_on_decisions, once_decided
-from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.people.labels import depends_on_decisions, once_decided
+from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Crowd, Rows
 
 
@@ -97,34 +97,25 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     before, rule, shared = _read_before(view), acting_rule(view), caps.total < np.inf
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
-    stream = _stream(batches, before)
+    # Rounds' people, and after them who was there before; classes are the world's, also those that all lack.
+    sizes, rest = [batch.size for batch in batches], sum(batch.size for batch in before)
+    stream = Stream(pooled((*batches, *before)), np.repeat([*range(ahead), HISTORY], [*sizes, rest]))
+    if shared:  # of the history everyone is somebody else
+        known = np.concatenate(persons)
+        stream = replace(stream, who=np.append(known, int(known.max(initial=0)) + 1 + np.arange(rest)))
     # How far persons may still move in all remaining rounds; ∞ where rounds do not share a budget.
     left = [np.maximum(caps.total - view.spent_by(some), 0.0) for some in persons]
-    history = np.zeros(sum(batch.size for batch in before))  # of which nobody moves
     try:
         return OnlineProblem(
-            _with_persons(stream, np.concatenate(persons)) if shared else stream,
+            stream,
             view.operator.model,
             rule,
             collective.query,
             [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
             goal_for=goal_for,
-            shared=np.concatenate([*left, history]) if shared else False,
+            shared=np.concatenate([*left, np.zeros(rest)]) if shared else False,
             start=view.deployed.parameters if shares_units(view.operator.model) else None,
         )
     except DataError as reason:
         since = f" (Rounds are counted from round {view.number}, in which this is planned.)" if view.number else ""
         raise DataError(f"{reason}{since}") from None
-
-
-def _stream(batches: list[Population], before: tuple[Population, ...]) -> Stream:
-    """Return rounds' people, and after them who was there before; classes are the world's, also those that all lack."""
-    sizes = [batch.size for batch in batches]
-    when = np.repeat([*range(len(batches)), HISTORY], [*sizes, sum(batch.size for batch in before)])
-    return Stream(pooled((*batches, *before)), when)
-
-
-def _with_persons(stream: Stream, persons: Rows) -> Stream:
-    """Return the stream with who everybody is, round after round; of the history everyone is somebody else."""
-    others = int(persons.max(initial=0)) + 1 + np.arange(stream.people.size - persons.size)
-    return replace(stream, who=np.append(persons, others))

@@ -44,7 +44,6 @@ class Individually:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a margin that cannot be."""
         object.__setattr__(self, "margin", check_budget(self.margin, "margin"))
 
     def __call__(self, view: CollectiveView) -> Deed:

@@ -18,7 +18,6 @@ class Ledger:
     """The ledger of all advice so far."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._given: list[tuple[str, int, Array, Rows]] = []
 
     def note(self, act: Act, number: int) -> None:

@@ -20,12 +20,7 @@ from oar.worlds.rounds.refusals import allowed
 
 @dataclass(frozen=True, eq=False)
 class Act:
-    """One actor's part in a round.
-
-    Attributes:
-        name: the actor's name. mine: (m,), its people, as positions in the crowd.
-        deed: their deed. lengths: (m,), how far each moves.
-    """
+    """One actor's part in a round: its people, as positions (m,) in the crowd, their deed, and how far each moves."""
 
     name: str
     mine: Rows

@@ -21,8 +21,7 @@ from oar.worlds import (
     World,
     simulate,
 )
-from oar.worlds.people.random_streams import stream
-from oar.worlds.people.uniform_draws import drawn_count, drawn_share, lots
+from oar.worlds.people.random_streams import drawn_count, drawn_share, lots, stream
 
 RNG = np.random.default_rng(0)
 PEOPLE = (RNG.normal(size=(30, 2)) + 2.0 * (np.arange(30) % 2)[:, None], np.arange(30) % 2)
