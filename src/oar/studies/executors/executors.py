@@ -129,19 +129,16 @@ def _started() -> subprocess.Popen[bytes]:
     where data may lie beside a file called struct.py. If this process does so, as in a notebook, that folder
     comes last: its modules are found, and replace no others.
     """
+    searched = [os.path.abspath(folder) for folder in sys.path if folder]
+    if "" in sys.path:
+        searched.append(os.getcwd())
     return subprocess.Popen(
         [sys.executable, "-P", "-c", "from oar.studies.executors.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(_searched())},
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(searched)},
         start_new_session=True,
     )
-
-
-def _searched() -> list[str]:
-    """Return the folders in which modules are looked for."""
-    folders = [os.path.abspath(folder) for folder in sys.path if folder]
-    return [*folders, os.getcwd()] if "" in sys.path else folders
 
 
 class DaskExecutor:

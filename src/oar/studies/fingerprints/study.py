@@ -17,7 +17,6 @@ from oar.actions import Action, Perturb
 from oar.actions.choice import parts_of
 from oar.actions.participation import Best, participation_mask
 from oar.errors import StorageError
-from oar.goals.keep import SideEffectLimits
 from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
@@ -158,20 +157,18 @@ def _acting(problem: Problem, own: Defaults) -> Any:
         # Of an action of one's own its code is part of what members may do.
         kind: Any = (type(action).__name__, type(action)) if isinstance(action, Action) else type(action).__name__
         parts.append((kind, settings))
-    return parts, None if problem.kept is None else _keeping(problem.kept)
+    kept = problem.kept
+    if kept is None:
+        return parts, None
+    groups = None if kept.group is None else [str(value) for value in kept.group]
+    shares = kept.limits.changed if kept.limits.lost is None else (kept.limits.changed, kept.limits.lost)
+    return parts, (shares, kept.limits.worse, groups, None if kept.scored is None else tuple(kept.scored))
 
 
 def _solving(solver: Any) -> Any:
     """Return what solves: of solvers that users have registered, which are asked first, their code, too."""
     own = [type(one) for one in registered_by_users() if one.takes(solver)]
     return (solver, own) if own else solver
-
-
-def _keeping(kept: SideEffectLimits) -> Any:
-    groups = None if kept.group is None else [str(value) for value in kept.group]
-    limits = kept.limits
-    shares = limits.changed if limits.lost is None else (limits.changed, limits.lost)
-    return shares, limits.worse, groups, None if kept.scored is None else tuple(kept.scored)
 
 
 def _asking(problem: Problem) -> Any:
