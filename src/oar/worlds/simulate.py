@@ -166,12 +166,12 @@ class Simulation:
             step = SimulationRound(self, number, crowd, known, tuple(past), spent)
             first = step.done(state)
             after, answers = step.retrained(state, first)
-            done = next((one for one in answers if one.handed.people is after.learned_from), first)
+            done = next((one for one in answers if one.people is after.learned_from), first)
             acting = set().union(*(one.acting for one in (first, *answers)))
             if shadow is state and not acting:
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later, _ = step.retrained(shadow, step.idle(shadow))
+                later, _ = step.retrained(shadow, step.handed_in((), shadow))
             masses = step.critical_masses(state, first, after, acting) if self._critical_masses else {}
             for act in done.acts:
                 shared = self.caps[act.name].total < np.inf
@@ -184,7 +184,7 @@ class Simulation:
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
-                past.append(done.handed.people)
+                past.append(done.people)
             self._tables.add(one)
             yield one
 

@@ -138,7 +138,10 @@ class Curators(CheckedActor):
 
     def act(self, view: View) -> Deed:
         """Add and drop as long as that helps."""
-        points, labels = self._candidates(view)
+        points, labels = view.crowd.features[view.mine], view.crowd.codes[view.mine]
+        if self.pool is not None:
+            points, names = self.pool
+            labels = np.array([code_of(name, view.crowd.classes, "pool labels") for name in names], dtype=np.intp)
         own = view.crowd.features[view.mine]
         count, size = len(points), len(own)
         changes = SingleChanges(
@@ -165,13 +168,6 @@ class Curators(CheckedActor):
         counts = done.counts(view.crowd.codes[view.mine])
         note = {"added": counts["added"], "dropped": counts["left"], "foreseen": found.loss, "refits": found.refits}
         return replace(done, note=note)
-
-    def _candidates(self, view: View) -> tuple[Array, Rows]:
-        if self.pool is None:
-            return view.crowd.features[view.mine], view.crowd.codes[view.mine]
-        features, labels = self.pool
-        codes = [code_of(label, view.crowd.classes, "pool labels") for label in labels]
-        return features, np.array(codes, dtype=np.intp)
 
 
 def _checked_pool(pool: Any, dimensions: int) -> tuple[Array, tuple[Any, ...]]:

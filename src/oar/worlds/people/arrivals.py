@@ -197,18 +197,16 @@ class FromBatches:
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
         self.dimensions, self.names = first.features.shape[1], first.names
-        self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
+        for number, crowd in enumerate(crowds):
+            if crowd.features.shape[1] != self.dimensions:
+                raise DataError(
+                    f"batches[{number}]: must have {self.dimensions} features as the first one, got "
+                    f"{crowd.features.shape[1]}."
+                )
+        self._crowds = [sealed(recoded(crowd, self.classes, crowd.names)) for crowd in crowds]
         self.group_names = names_of(np.concatenate([crowd.groups.astype(object) for crowd in crowds]))
         self._label = _labelling(label)
         self.returning = persons is not None
-
-    def _recoded(self, crowd: Crowd, number: int) -> Crowd:
-        if crowd.features.shape[1] != self.dimensions:
-            raise DataError(
-                f"batches[{number}]: must have {self.dimensions} features as the first one, got "
-                f"{crowd.features.shape[1]}."
-            )
-        return recoded(crowd, self.classes, crowd.names)
 
     def draw(self, number: int, rng: np.random.Generator) -> Crowd:
         """Return the round's batch."""

@@ -84,20 +84,16 @@ def done_by(actor: Any, caps: Caps, view: View) -> Act:
 
 
 @dataclass(frozen=True, eq=False)
-class RoundData:
-    """The operator's data of a round: the people, and the position in the crowd of each row (−1: an added point)."""
-
-    people: Population
-    origin: Rows
-
-
-@dataclass(frozen=True, eq=False)
 class RoundContributions:
-    """The contributions of a round under a model: all deeds, everyone's records, and the operator's data."""
+    """The contributions of a round under a model: all deeds, everyone's records, and the operator's data.
+
+    These are the people, and the position in the crowd of each row (−1: an added point).
+    """
 
     acts: tuple[Act, ...]
     on_record: Crowd
-    handed: RoundData
+    people: Population
+    origin: Rows
 
     @property
     def acting(self) -> set[str]:
@@ -105,15 +101,16 @@ class RoundContributions:
         return {act.name for act in self.acts if act.acted(self.on_record)}
 
 
-def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> RoundData:
+def handed_in(register: Register, crowd: Crowd, acts: tuple[Act, ...], relabel: Any) -> RoundContributions:
     """Return everybody's contributions together.
 
     `relabel(rows, features)` gives the codes of people who moved and whose actor contributes no labels.
     """
     if not any(act.acted(crowd) for act in acts):
-        return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
+        return RoundContributions(acts, crowd, sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
     data, origin = crowds.handed_in(crowd, [(act.mine, act.deed) for act in acts], relabel)
     if not origin.size:
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
     weights = None if crowd.weights is None else data.weights
-    return RoundData(sealed(register.people(data.features, data.codes, weights)), sealed(origin))
+    people = register.people(data.features, data.codes, weights)
+    return RoundContributions(acts, crowd, sealed(people), sealed(origin))

@@ -16,7 +16,7 @@ from oar.worlds.people.labels import depends_on_decisions, labels_after, once_de
 from oar.worlds.people.random_streams import stream
 from oar.worlds.protocol import Crowd, Rows, State, View
 from oar.worlds.records.record import MovementLedger
-from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData, done_by, handed_in, memberships
+from oar.worlds.rounds.contributions import Act, RoundContributions, done_by, handed_in, memberships
 from oar.worlds.rounds.read_only import sealed
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class SimulationRound:
             spent_by=copy.copy(self._spent[actor.name]).of,
         )
 
-    def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundData:
-        """Return the operator's data, if this is deployed."""
+    def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundContributions:
+        """Return the contributions of these acts, if this is deployed."""
         world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
         crowd = self.on_record(state, acts)
 
@@ -101,8 +101,7 @@ class SimulationRound:
 
     def done(self, state: State) -> RoundContributions:
         """Return everybody's deeds if this is deployed, and the resulting contributions."""
-        acts = self.acts(state)
-        return RoundContributions(acts, self.on_record(state, acts), self.handed_in(acts, state))
+        return self.handed_in(self.acts(state), state)
 
     def retrained(
         self, state: State, done: RoundContributions, some: Callable[[Act, Crowd], Act] | None = None
@@ -117,22 +116,17 @@ class SimulationRound:
         heard: list[RoundContributions] = []
 
         def respond(state: State) -> Population:
-            answer = self.done(state) if done.acts else self.idle(state)
+            answer = self.done(state) if done.acts else self.handed_in((), state)
             if some is not None:
-                acts = tuple(some(act, answer.on_record) for act in answer.acts)
-                answer = RoundContributions(acts, answer.on_record, self.handed_in(acts, state))
+                answer = self.handed_in(tuple(some(act, answer.on_record) for act in answer.acts), state)
             heard.append(answer)
-            return answer.handed.people
+            return answer.people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
         where = f"round {self.number}"
-        batch = done.handed.people
+        batch = done.people
         found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
         return found, tuple(heard)
-
-    def idle(self, state: State) -> RoundContributions:
-        """Return the contributions if nobody acts."""
-        return RoundContributions((), self.on_record(state, ()), self.handed_in((), state))
 
     def critical_masses(
         self, state: State, done: RoundContributions, after: State, acting: set[str]
@@ -159,7 +153,7 @@ class SimulationRound:
 
         def enough(count: int) -> bool:
             chosen = tuple(some(act, done.on_record, count) for act in done.acts)
-            fewer = RoundContributions(chosen, done.on_record, self.handed_in(chosen, state))
+            fewer = self.handed_in(chosen, state)
             return self._reached(name, self.retrained(state, fewer, partial(some, count=count))[0])
 
         if enough(0):
