@@ -28,7 +28,7 @@ OF_SEVERAL = {
     "what several modules promise together": """
         oar_paper/test_tables.py questions/test_answers.py referee/test_audit.py referee/test_held_to.py
         referee/test_submitted_moves.py solvers/cheapest/test_promises.py solvers/cheapest/test_proofs.py
-        solvers/discrete/test_brute_force.py solvers/discrete/test_trifles.py worlds/actors/test_choosing.py
+        solvers/discrete/test_brute_force.py solvers/discrete/test_trifles.py
         worlds/actors/test_poison.py
     """,
 }

@@ -171,5 +171,4 @@ def _home(name: str, homes: dict[str, tuple[str, ...]]) -> str | None:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
     return sorted(__all__)

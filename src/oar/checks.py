@@ -89,6 +89,17 @@ def real_numbers(values: Any) -> NDArray[np.float64]:
     return np.asarray(raw, dtype=np.float64)
 
 
+def check_that(holds: Any, argument: str, wanted: str, got: Any) -> None:
+    """Refuse a value that is not what it must be.
+
+    >>> check_that(1.5 <= 1, "share", "at most 1", 1.5)
+    Traceback (most recent call last):
+    oar.errors.DataError: share: must be at most 1, got 1.5.
+    """
+    if not holds:
+        raise DataError(f"{argument}: must be {wanted}, got {got!r}.")
+
+
 def check_whole(argument: str, value: Any, least: int = 1) -> int:
     """Return an integer; raise unless it is one, and at least `least`.
 
@@ -96,8 +107,7 @@ def check_whole(argument: str, value: Any, least: int = 1) -> int:
     Traceback (most recent call last):
     oar.errors.DataError: draws: must be a whole number of at least 4, got 2.5.
     """
-    if not is_whole(value) or value < least:
-        raise DataError(f"{argument}: must be a whole number of at least {least}, got {value!r}.")
+    check_that(is_whole(value) and value >= least, argument, f"a whole number of at least {least}", value)
     return int(value)
 
 
@@ -108,8 +118,7 @@ def check_not_negative(argument: str, value: Any) -> None:
     Traceback (most recent call last):
     oar.errors.DataError: l2: must be a number of at least 0, got '0.1'.
     """
-    if not is_number(value) or not (math.isfinite(value) and value >= 0):
-        raise DataError(f"{argument}: must be a number of at least 0, got {value!r}.")
+    check_that(is_number(value) and 0 <= value < math.inf, argument, "a number of at least 0", value)
 
 
 def check_seed(value: Any) -> None:
@@ -124,8 +133,7 @@ def check_flag(argument: str, value: Any) -> None:
     Traceback (most recent call last):
     oar.errors.DataError: penalise_intercept: must be True or False, got 'no'.
     """
-    if not is_flag(value):
-        raise DataError(f"{argument}: must be True or False, got {value!r}.")
+    check_that(is_flag(value), argument, "True or False", value)
 
 
 def check_kind(argument: str, value: Any, kind: type[Kind], called: str) -> Kind:

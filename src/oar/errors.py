@@ -55,7 +55,6 @@ class EstimatorError(OARError, RuntimeError):
     """
 
     def __init__(self, message: str, plan: Any = None) -> None:
-        """Keep the plan, if there is one."""
         super().__init__(message)
         self.plan = plan
 
@@ -80,7 +79,6 @@ class Status(StrEnum):
     advice: str
 
     def __new__(cls, value: str, advice: str) -> Status:
-        """Attach the advice to the string value."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.advice = advice

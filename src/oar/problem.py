@@ -20,7 +20,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.relabel import NO_LABELS
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
 from oar.actions.withhold import NO_LEAVERS
-from oar.checks import choose, is_number, with_near_names
+from oar.checks import check_kind, check_that, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
@@ -57,39 +57,23 @@ class Query:
         share: the share of several people who must reach their goal for a success; None means all.
     """
 
-    features: Any
-    goal: Any
+    features: QueryFeatures
+    goal: Goal
     budget: float | None = None
     within: float | None = None
     probability: float | None = None
     several: str = "mean"
     share: float | None = None
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            features: QueryFeatures,
-            goal: Goal,
-            budget: float | None = None,
-            within: float | None = None,
-            probability: float | None = None,
-            several: str = "mean",
-            share: float | None = None,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Check the query's own budget, how near is near enough, and how many are enough."""
-        if self.budget is not None:
-            object.__setattr__(self, "budget", check_budget(self.budget, "Query budget"))
-        if self.within is not None:
-            object.__setattr__(self, "within", check_budget(self.within, "Query within"))
+        for name in ("budget", "within"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_budget(getattr(self, name), f"Query {name}"))
         choose("several", self.several, KINDS)
-        for name in ("probability", "share"):
+        for name, most in (("probability", "below 1"), ("share", "at most 1")):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and 0 < value <= 1 and (value < 1 or name == "share")):
-                most = "at most 1" if name == "share" else "below 1"
-                raise DataError(f"Query {name}: must be a number above 0 and {most}, got {value!r}.")
+            fits = value is None or (is_number(value) and 0 < value <= 1 and (value < 1 or name == "share"))
+            check_that(fits, f"Query {name}", f"a number above 0 and {most}", value)
 
 
 @with_near_names
@@ -122,11 +106,8 @@ class Problem:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit together, naming the argument."""
-        for argument, kind in (("people", Population), ("query", Query)):
-            if not isinstance(getattr(self, argument), kind):
-                got = type(getattr(self, argument)).__name__
-                raise DataError(f"{argument}: must be an oar.{kind.__name__}(…), got an object of type {got}.")
+        check_kind("people", self.people, Population, "an oar.Population(…)")
+        check_kind("query", self.query, Query, "an oar.Query(…)")
         object.__setattr__(self, "action", as_action(self.action))
         object.__setattr__(self, "model", as_model(self.model))
         self.model.check(self.people)
@@ -137,8 +118,8 @@ class Problem:
                 "oar.Perturb(…)."
             )
         object.__setattr__(self, "people", self.model.prepared(self.people))
-        if self.keep is not None and not isinstance(self.keep, Keep):
-            raise DataError(f"keep: must be an oar.Keep(…), got an object of type {type(self.keep).__name__}.")
+        if self.keep is not None:
+            check_kind("keep", self.keep, Keep, "an oar.Keep(…)")
         _ = self.wishes, self.allowance, self.levers, self.best, self.limits, self.kept
         self.model.check_question(bool(self.asked.among.size), self.levers.given)
         if not self.several:
@@ -244,10 +225,8 @@ class Problem:
     @property
     def goal_words(self) -> str:
         """The goal in a few words."""
-        words = wish_words(self.goal_label)
-        return (
-            words if self.query.probability is None else f"{words} with probability at least {self.query.probability:g}"
-        )
+        words, least = wish_words(self.goal_label), self.query.probability
+        return words if least is None else f"{words} with probability at least {least:g}"
 
     @property
     def goal_target(self) -> NDArray[np.float64]:
@@ -536,7 +515,6 @@ class Problem:
         return other
 
     def __repr__(self) -> str:
-        """Show the essentials in one line."""
         size = f"{self.people.size:,} people × {self.people.dimensions}"
         queries = f"{len(self.wishes):,} queries, " if self.several else ""
         return f"Problem({self.model.name}, {size}, {queries}goal {self.goal_words}, {self.action!r})"

@@ -61,37 +61,47 @@ def is_shown(progress: Any, others: str = "True, False or None (on a terminal)")
 
 @contextmanager
 def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
-    """Yield what a solver should call after each step.
-
-    Args:
-        title: what is being done.
-        shown: True, False, None for "if stderr is a terminal", or the caller's own listener.
-    """
+    """Yield what a solver should call after each step; `title` says what is being done."""
     if callable(shown):
         yield shown
         return
     if not is_shown(shown, "True, False, None (on a terminal) or a function of step, loss and gap"):
         yield silent
         return
+    with live_line() as tell:
+        count = 0
+
+        def on_step(number: int, loss: float, gap: float) -> None:
+            nonlocal count
+            count += 1
+            certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
+            tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}")
+
+        yield on_step
+
+
+@contextmanager
+def live_line(between: float = 0.0) -> Iterator[Callable[[str], None]]:
+    """Yield what shows a line on stderr; without a terminal lines stay, `between` them at least so many seconds."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False)
-    live, began, count = Live(console=console, transient=True, auto_refresh=False), time.monotonic(), 0
+    live, began, last = Live(console=console, transient=True, auto_refresh=False), time.monotonic(), -math.inf
 
-    def on_step(number: int, loss: float, gap: float) -> None:
-        nonlocal count
-        count += 1
-        certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-        line = f"{title}: step {count}, goal loss {loss:.6g}{certified}"
+    def tell(line: str) -> None:
+        nonlocal last
+        now = time.monotonic()
         if not console.is_terminal:
-            console.print(line)
-        elif time.monotonic() - began >= QUIET:
+            if now - last >= between:
+                console.print(line)
+                last = now
+        elif now - began >= QUIET:
             live.start()
             live.update(line, refresh=True)
 
     try:
-        yield on_step
+        yield tell
     finally:
         live.stop()
 

@@ -112,7 +112,7 @@ def test_seeds_are_drawn_a_roomful_at_a_time(monkeypatch):
     monkeypatch.setattr(type(everyone), "chunks", lambda self, *rows: walks.append(1) or chunks(self, *rows))
     monkeypatch.setattr(centroids, "ROOM", 150)  # two seeds
     again = Classes(everyone, draws)
-    assert len(again._ranks._kept) == 2
+    assert again._ranks.cache_info().currsize == 2
     assert np.array_equal(once._counts, again._counts)
     assert np.array_equal(once._weights, again._weights)
     assert np.array_equal(once._sums, again._sums)

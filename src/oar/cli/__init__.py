@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -81,51 +82,29 @@ def options(
     """Online algorithmic recourse by collective action."""
 
 
-app.command(
-    short_help="Plan who should change what, and audit it.",
-    epilog="Example: oar plan people.csv --target approved --query 17 --goal yes --budget 0.5 --out plan",
-)(plan)
-app.command(
-    short_help="Tell members their own moves, from the card.",
-    epilog="Example: oar respond plan/plan.json me.csv --keep purpose",
-)(respond)
-app.command(
-    short_help="Refit on what a card or moves make of the data.",
-    epilog="Example: oar audit plan/plan.json people.csv --target approved --query 17",
-)(audit)
-app.command(
-    short_help="How far, how many, and where is break-even?",
-    epilog="Example: oar questions people.csv --target approved --query 17 --goal yes --budget 0.5",
-)(questions)
-app.command(
-    short_help="How much leverage groups have.",
-    epilog="Example: oar leverage people.csv --target approved --query 17 --goal yes --budget 0.5 --group town",
-)(leverage)
-app.command(
-    short_help="Tell a story over many rounds of retraining.",
-    epilog="Example: oar simulate school --out school --seed 0",
-)(simulate)
-app.command(
-    short_help="Many cells at once, kept in a file that survives a kill.",
-    epilog=STUDY_EXAMPLE,
-)(study)
-app.command(short_help="Recompute the paper's figures.", epilog="Example: oar reproduce --out reproduction --seed 0")(
-    reproduce
+ASKING = "people.csv --target approved --query 17 --goal yes --budget 0.5"
+COMMANDS: tuple[tuple[Callable[..., None], str, str], ...] = (  # what each does, and an example of it
+    (plan, "Plan who should change what, and audit it.", f"plan {ASKING} --out plan"),
+    (respond, "Tell members their own moves, from the card.", "respond plan/plan.json me.csv --keep purpose"),
+    (
+        audit,
+        "Refit on what a card or moves make of the data.",
+        "audit plan/plan.json people.csv --target approved --query 17",
+    ),
+    (questions, "How far, how many, and where is break-even?", f"questions {ASKING}"),
+    (leverage, "How much leverage groups have.", f"leverage {ASKING} --group town"),
+    (simulate, "Tell a story over many rounds of retraining.", "simulate school --out school --seed 0"),
+    (study, "Many cells at once, kept in a file that survives a kill.", STUDY_EXAMPLE),
+    (reproduce, "Recompute the paper's figures.", "reproduce --out reproduction --seed 0"),
+    (outside, "What is left where models are seen from outside.", "outside --out outside --adult adult --seed 0"),
+    (embed_mnist, "Embed MNIST as the paper does.", "embed-mnist --folder mnist --out embedding"),
+    (schema, "Show what the columns of a table are.", "schema people.csv --target approved --output schema.toml"),
+    (
+        limits,
+        "Draft what may be done to the columns of a table.",
+        "limits people.csv --target approved --output limits.toml",
+    ),
 )
-app.command(
-    short_help="What is left where models are seen from outside.",
-    epilog="Example: oar outside --out outside --adult adult --seed 0",
-)(outside)
-app.command(
-    short_help="Embed MNIST as the paper does.", epilog="Example: oar embed-mnist --folder mnist --out embedding"
-)(embed_mnist)
-app.command(
-    short_help="Show what the columns of a table are.",
-    epilog="Example: oar schema people.csv --target approved --output schema.toml",
-)(schema)
-app.command(
-    short_help="Draft what may be done to the columns of a table.",
-    epilog="Example: oar limits people.csv --target approved --output limits.toml",
-)(limits)
-for each in app.registered_commands:
-    each.cls = OwnWords
+for command, said, example in COMMANDS:
+    shown = example if example is STUDY_EXAMPLE else f"Example: oar {example}"
+    app.command(cls=OwnWords, short_help=said, epilog=shown)(command)

@@ -103,9 +103,7 @@ NEEDS = (
 def in_options(text: str, options: frozenset[str] | None = None) -> str:
     """Return an error as somebody reads it who has options and files, and no Python.
 
-    Args:
-        text: what it says.
-        options: those of the command that it is told by; None for all that tables are read with.
+    `options` are those of the command that tells it; None for all that tables are read with.
 
     >>> in_options("frame: must not have missing values, got some; choose missing='drop'.")
     'DATA: must not have missing values, got some; choose --missing drop.'
@@ -117,14 +115,15 @@ def in_options(text: str, options: frozenset[str] | None = None) -> str:
     for option, way in NEEDS:
         if options is not None and option not in options:
             text = re.sub(way, "", text)
-    return NAMED.sub(lambda found: _called(found, TABLES if options is None else options), text)
+    known = TABLES if options is None else options
+
+    def called(found: re.Match[str]) -> str:
+        option = f"--{found[1].replace('_', '-')}"
+        return option if option in known else found[0]
+
+    return NAMED.sub(called, text)
 
 
 def in_own_options(text: str) -> str:
     """Return an error in the words of the command that runs."""
     return in_options(text, OPTIONS.get())
-
-
-def _called(found: re.Match[str], options: frozenset[str]) -> str:
-    option = f"--{found[1].replace('_', '-')}"
-    return option if option in options else found[0]

@@ -24,8 +24,6 @@ from oar.files import write_text
 from oar.progress import INTERRUPTED
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from oar.problem import Problem
 
 ENDINGS = ("SIGTERM", "SIGHUP")  # what a command is told to end with, beside Ctrl-C
@@ -33,15 +31,18 @@ Stage = Callable[..., None]
 EVERY = 10.0  # seconds between lines where stderr is no terminal
 
 
-def progress_bar() -> Progress:
-    """Return a progress bar on stderr, silent unless both outputs are terminals."""
+@contextmanager
+def progress_bar(total: int | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what shows what is done, how many of how many, in a bar on stderr; only if both outputs are terminals."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     shown = console.is_terminal and sys.stdout.isatty()
-    return Progress(*columns, console=console, transient=True, disable=not shown)
+    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
+        bar = progress.add_task("loading", total=total)
+        yield lambda what, done, of: progress.update(bar, description=what, completed=done, total=of)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from oar.actions.perturb import check_budget
-from oar.checks import choose, is_listing, is_number, is_whole
+from oar.checks import check_that, choose, is_listing, is_number, is_whole
 from oar.errors import DataError, OptionError
 
 AXES = ("model", "query", "budget", "participation", "seed")
@@ -21,14 +21,10 @@ AXES = ("model", "query", "budget", "participation", "seed")
 
 @dataclass(frozen=True)
 class Cell:
-    """One question of a study.
+    """One question of a study: model and query by name, and what is None where it is the problem's own.
 
-    Attributes:
-        model, query: their names.
-        budget: the common budget; a factor on everyone's own where those differ; None where nobody moves, or for the
-            reach of a custom action.
-        participation: the share of everyone who takes part, drawn at random; None for the problem's own participants.
-        seed: the seed of that draw, and of a model that has one; None for those of problem and model.
+    The budget is common, or a factor on everyone's own where those differ. The participating share is drawn at random;
+    the seed is that of this draw, and of a model that has one.
     """
 
     model: str
@@ -46,12 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The problem's own values, for axes that are left out.
-
-    Attributes:
-        budget, participation: a cell's.
-        no_budgets: the reason why other budgets are impossible, or "".
-    """
+    """The problem's own values, for axes that are left out; `no_budgets` says why other budgets are impossible."""
 
     budget: float | None
     participation: float | None
@@ -79,12 +70,11 @@ def grid(
 
 def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Defaults) -> list[Cell]:
     """Return the cells of a list of dicts; missing values are the problem's own, or the only model or query."""
-    if isinstance(cells, Mapping | str) or not isinstance(cells, Sequence) or not len(cells):
-        raise DataError(f"cells: must be a list of dicts such as {{'budget': 0.5, 'seed': 1}}, got {cells!r}.")
+    several = isinstance(cells, Sequence) and not isinstance(cells, Mapping | str) and len(cells)
+    check_that(several, "cells", "a list of dicts such as {'budget': 0.5, 'seed': 1}", cells)
     found = []
     for place, given in enumerate(cells):
-        if not isinstance(given, Mapping):
-            raise DataError(f"cells[{place}]: must be a dict such as {{'budget': 0.5, 'seed': 1}}, got {given!r}.")
+        check_that(isinstance(given, Mapping), f"cells[{place}]", "a dict such as {'budget': 0.5, 'seed': 1}", given)
         for name in given:
             choose(f"cells[{place}]", name, AXES)
         found.append(
@@ -111,8 +101,7 @@ def _axis(argument: str, values: Any, own: Any, read: Any) -> list[Any]:
     """Return the values of an axis, each once; the default is the problem's own."""
     if values is None:
         return [own]
-    if not is_listing(values):
-        raise DataError(f"{argument}: must be a list of numbers, got {values!r}.")
+    check_that(is_listing(values), argument, "a list of numbers", values)
     found = list(dict.fromkeys(read(value) for value in values))
     if not found:
         raise DataError(f"{argument}: must be at least one number, got none; leave it out for the problem's own.")
@@ -131,12 +120,10 @@ def _share(value: Any, own: Defaults) -> float:
             "participation: is a random share of everyone, and the problem's action says who takes part; leave out "
             "either this or its participants."
         )
-    if not is_number(value) or not 0.0 <= value <= 1.0:
-        raise DataError(f"participation: must be shares between 0 and 1, got {value!r}.")
+    check_that(is_number(value) and 0 <= value <= 1, "participation", "shares between 0 and 1", value)
     return float(value) + 0.0
 
 
 def _seed(value: Any) -> int:
-    if not is_whole(value) or not 0 <= value < 2**63:
-        raise DataError(f"seeds: must be whole numbers ≥ 0 (below 2⁶³), got {value!r}.")
+    check_that(is_whole(value) and 0 <= value < 2**63, "seeds", "whole numbers ≥ 0 (below 2⁶³)", value)
     return int(value)

@@ -13,8 +13,8 @@ the verdict, a full audit decides the cell.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,7 @@ def has_quick_cells(problem: Problem, solver: Any) -> bool:
 
 
 class Classes:
-    """Sums by class, from which nearest-centroid cells are answered.
-
-    Args:
-        people: the data subjects.
-        draws: participating shares, each with the seed of its draw.
-    """
+    """Sums by class of people and of who takes part in each draw, from which nearest-centroid cells are answered."""
 
     def __init__(self, people: Population, draws: Sequence[Draw]) -> None:
         """Walk over the people twice: for the solver, and for the audit."""
@@ -67,16 +62,14 @@ class Classes:
         classes = len(people.classes)
         self._numbers = {draw: number for number, draw in enumerate(draws)}
         self._weights, self._counts = np.zeros((len(draws), classes)), np.zeros((len(draws), classes), dtype=np.int64)
-        self._ranks = _Ranks(people.size)
         seeds = list(dict.fromkeys(seed for share, seed in draws if share < 1.0))
-        some = self._ranks.most
+        some = max(1, ROOM // people.size)
+        self._ranks = lru_cache(some)(partial(_ranks, people.size))
         self._sum_up([draw for draw in draws if draw[0] >= 1.0 or draw[1] in seeds[:some]])
         for first in range(some, len(seeds), some):  # more seeds than there is room for: another pass for each roomful
-            self._count([draw for draw in draws if draw[0] < 1.0 and draw[1] in seeds[first : first + some]])
-
-    def _count(self, draws: Sequence[Draw]) -> None:
-        for chunk in self.people.chunks():
-            self._count_in(chunk, draws)
+            counted = [draw for draw in draws if draw[0] < 1.0 and draw[1] in seeds[first : first + some]]
+            for chunk in people.chunks():
+                self._count_in(chunk, counted)
 
     def _count_in(self, chunk: Chunk, draws: Sequence[Draw]) -> None:
         """Add up who takes part in some draws among some of the people."""
@@ -86,7 +79,7 @@ class Classes:
             drawn = heavy > 0  # who weighs nothing would move in vain
             if share < 1.0:
                 last = members_in_share(self.people.size, share)
-                drawn &= self._ranks.of(seed)[chunk.start : chunk.stop] < last
+                drawn &= self._ranks(seed)[chunk.start : chunk.stop] < last
             codes, number = chunk.codes[drawn], self._numbers[share, seed]
             self._weights[number] += np.bincount(codes, weights=heavy[drawn], minlength=classes)
             self._counts[number] += np.bincount(codes, minlength=classes)
@@ -143,7 +136,7 @@ class Classes:
         share, seed = draw
         for place in np.unique(problem.asked.among):
             heavy = 1.0 if self.people.weights is None else float(self.people.weights[place])
-            drawn = share >= 1.0 or self._ranks.of(seed)[place] < members_in_share(self.people.size, share)
+            drawn = share >= 1.0 or self._ranks(seed)[place] < members_in_share(self.people.size, share)
             if drawn and heavy > 0:
                 code = int(self.people.codes(place, place + 1)[0])
                 counts[code] -= 1
@@ -163,11 +156,8 @@ class Classes:
         before = self._sums / self._totals[:, None]
         after = (self._sums + weights[:, None] * moves) / self._totals[:, None]
         points = problem.asked.points
-        told = AuditSummary(
-            problem,
-            heard(problem, before, self._scales, points),
-            heard(problem, after, self._scales, points),
-        )
+        first, last = (heard(problem, means, self._scales, points) for means in (before, after))
+        told = AuditSummary(problem, first, last)
         return Audit(
             **told.reported(not violations),
             movers=int(counts[lengths > 0].sum()),
@@ -177,23 +167,6 @@ class Classes:
             residual=0.0,
             independence=Independence.IMPLEMENTATION,
         )
-
-
-class _Ranks:
-    """Everyone's place in the random order of each seed; as many of these as there is room for are kept."""
-
-    def __init__(self, size: int) -> None:
-        self._size, self.most = size, max(1, ROOM // size)
-        self._kept: OrderedDict[int, NDArray[Any]] = OrderedDict()
-
-    def of(self, seed: int) -> NDArray[Any]:
-        """Return the places (n,) for a seed."""
-        if seed not in self._kept:
-            while len(self._kept) >= self.most:
-                self._kept.popitem(last=False)
-            self._kept[seed] = _ranks(self._size, seed)
-        self._kept.move_to_end(seed)
-        return self._kept[seed]
 
 
 def _ranks(size: int, seed: int) -> NDArray[Any]:

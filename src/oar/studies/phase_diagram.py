@@ -54,7 +54,10 @@ def draw(study: Study) -> Any:
         unfinished = table[(table["model"] == models[place]) & table["status"].isin(TO_COME)]
         coming = np.zeros((shares.size, budgets.size), dtype=bool)
         coming[*_places(unfinished, budgets, shares)] = True
-        _panel(axes, _square(rates[rates["model"] == models[place]], budgets, shares), coming, colours)
+        own = rates[rates["model"] == models[place]]
+        known = np.full((shares.size, budgets.size), np.nan)  # how often the goal is reached, where that is known
+        known[*_places(own, budgets, shares)] = own["rate"]
+        _panel(axes, known, coming, colours)
         axes.set_title(textwrap.fill(shortened(models[place], LONGEST), int(TITLE_LETTERS * wide)), fontsize=9.5)
         _ticks(axes, budgets, shares)
         if place % across == 0:
@@ -69,13 +72,6 @@ def draw(study: Study) -> Any:
     figure.suptitle(f"How often the goal is reached, over {extent(table)}", fontsize=10)
     _foot(figure, table, grid.flat)
     return figure
-
-
-def _square(rates: Any, budgets: Any, shares: Any) -> Any:
-    """Return how often the goal is reached (shares, budgets), NaN where nothing is known."""
-    found = np.full((shares.size, budgets.size), np.nan)
-    found[*_places(rates, budgets, shares)] = rates["rate"]
-    return found
 
 
 def _places(rows: Any, budgets: Any, shares: Any) -> tuple[list[int], list[int]]:

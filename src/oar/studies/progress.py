@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oar.progress import is_shown
+from oar.progress import is_shown, live_line
 
-QUIET = 1.0  # seconds before anything is shown
 BETWEEN = 10.0  # seconds between lines where there is no terminal
 
 
 class Pace:
-    """The time that cells of each kind took and that the rest will take: known once some of a kind are finished.
-
-    Args:
-        left: the number of unfinished cells of each kind.
-    """
+    """The time that cells of each kind took and that those `left` will take: known once some of a kind are finished."""
 
     def __init__(self, left: dict[str, int]) -> None:
         self.left, self._spent, self._done = dict(left), dict[str, float](), dict[str, int]()
@@ -77,32 +71,9 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def told(shown: bool | None) -> Iterator[Any]:
-    """Yield a function that shows a line; it does nothing if progress is off.
-
-    Args:
-        shown: True, False, or None for "if stderr is a terminal".
-    """
+    """Yield a function that shows a line; it does nothing if progress is off."""
     if not is_shown(shown):
         yield lambda line: None
         return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False)
-    live, began, last = Live(console=console, transient=True, auto_refresh=False), time.monotonic(), -BETWEEN
-
-    def tell(line: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if not console.is_terminal:
-            if now - last >= BETWEEN:
-                console.print(line)
-                last = now
-        elif now - began >= QUIET:
-            live.start()
-            live.update(line, refresh=True)
-
-    try:
+    with live_line(BETWEEN) as tell:
         yield tell
-    finally:
-        live.stop()

@@ -140,7 +140,6 @@ class Study(ShownAsText):
         return {name: found.count(name) for name in ("pending", "running", "done", "failed")}
 
     def __str__(self) -> str:
-        """Show how it stands, and how often the goal is reached."""
         try:
             counts = self.counts
         except StorageError as gone:
@@ -149,7 +148,6 @@ class Study(ShownAsText):
         return f"Study({self.path.name}: {said})"
 
     def __repr__(self) -> str:
-        """Show how it stands."""
         return str(self)
 
 

@@ -24,32 +24,12 @@ Row = dict[str, Any]
 def row_of(result: Result) -> Row:
     """Return a result's row; its success is the audit's finding, not the solver's."""
     audit = result.audit
-    rate = audit.rate and _json({"successes": audit.rate.successes, "refits": audit.rate.refits})
-    return {
-        "loss": audit.loss,
-        "before": audit.loss_before,
-        "gap": result.gap,
-        "bound": result.bound,
-        "margin": audit.margin,
-        "tie": audit.tie,
-        "effort": audit.effort,
-        "residual": audit.residual,
-        "passes": int(result.passes),
-        "movers": int(audit.movers),
-        "relabelled": int(audit.relabelled),
-        "leavers": int(audit.leavers),
-        "success": bool(audit.success),
-        "success_before": bool(audit.success_before),
-        "exact": bool(result.exact),
-        "converged": bool(audit.converged),
-        "status": str(result.status),
-        "solver": result.proposal.solver,
-        "witness": audit.witness,
-        "prediction": _json(audit.prediction),
-        "prediction_before": _json(audit.prediction_before),
-        "violations": _json(audit.violations),
-        "rate": rate,
-    }
+    found = {name: getattr(audit, name) for name in FACTS if hasattr(audit, name)}
+    found |= {name: getattr(result, name) for name in ("gap", "bound", "passes", "exact", "status")}
+    found |= {"before": audit.loss_before, "solver": result.proposal.solver}
+    kinds = dict.fromkeys(COUNTS, int) | dict.fromkeys(FLAGS, bool) | dict.fromkeys(JSON, _json) | {"status": str}
+    row = {name: kinds[name](found[name]) if name in kinds else found[name] for name in FACTS}
+    return row | {"rate": audit.rate and _json({"successes": audit.rate.successes, "refits": audit.rate.refits})}
 
 
 def _json(value: Any) -> str:

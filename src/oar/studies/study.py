@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oar.checks import check_kind, is_listing, is_text, with_near_names
+from oar.checks import check_kind, check_that, is_listing, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
 from oar.solvers.registry import check_known
@@ -115,8 +115,7 @@ def _named_models(problem: Problem, models: Any) -> dict[str, Any]:
         return {problem.model.name: problem.model}
     if isinstance(models, Mapping):
         return _names("models", {name: as_model(model) for name, model in models.items()})
-    if not is_listing(models):
-        raise DataError(f"models: must be a list of models, or a dict of them by name, got {models!r}.")
+    check_that(is_listing(models), "models", "a list of models, or a dict of them by name", models)
     found = [as_model(model) for model in models]
     twice = {model.name for model in found if sum(other.name == model.name for other in found) > 1}
     # An object's address is another in every process, and no name to be found again by.
@@ -127,8 +126,8 @@ def _named_models(problem: Problem, models: Any) -> dict[str, Any]:
 def _named_queries(problem: Problem, queries: Any) -> dict[str, Query]:
     if queries is None:
         return {"0": problem.query}
-    if isinstance(queries, Query) or not isinstance(queries, Mapping | Sequence):
-        raise DataError(f"queries: must be a list of oar.Query(…), or a dict of them by name, got {queries!r}.")
+    listed = isinstance(queries, Mapping | Sequence) and not isinstance(queries, Query)
+    check_that(listed, "queries", "a list of oar.Query(…), or a dict of them by name", queries)
     found = dict(queries) if isinstance(queries, Mapping) else {str(at): one for at, one in enumerate(queries)}
     for name, query in found.items():
         check_kind(f"queries[{name}]", query, Query, "an oar.Query(…)")
@@ -141,6 +140,5 @@ def _names(argument: str, found: dict[Any, Any], number: int | None = None) -> d
     if number is not None and number != len(found):
         raise DataError(f"{argument}: must differ in what they are called, got one name twice; name them in a dict.")
     for name in found:
-        if not is_text(name):
-            raise DataError(f"{argument}: must be called by texts, got {name!r}.")
+        check_that(is_text(name), argument, "called by texts", name)
     return found

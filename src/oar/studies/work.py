@@ -85,7 +85,9 @@ class Work:
         """The problem's own budget and share."""
         perturb, parts = part_of(self.problem.action, Perturb), parts_of(self.problem.action)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
-        shares = {_share_of(part) for part in parts}
+        # All take part, or a random share does; None for participants named in another way.
+        named = (1.0 if part.participants is None else part.participants for part in parts)
+        shares = {float(some) if is_share(some) else None for some in named}
         share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
         return Defaults(budget, share, _no_budgets(self.problem))
 
@@ -207,13 +209,6 @@ def _no_budgets(problem: Problem) -> str:
         f"must be of an action with a method scaled(share), got {problem.own_action.name!r} without; let it return the "
         "action with that share of its set."
     )
-
-
-def _share_of(part: Any) -> float | None:
-    """Return the participating share: all, or a random one; None for participants named in another way."""
-    if part.participants is None:
-        return 1.0
-    return float(part.participants) if is_share(part.participants) else None
 
 
 def _seeded(model: Any, seed: int | None) -> Any:

@@ -15,9 +15,7 @@ from oar.actions.own_action import Action, Who, asked
 from oar.checks import is_text
 from oar.errors import OptionError
 from oar.people import Population
-from oar.testing.checks import Fault
-from oar.testing.report import Report
-from oar.testing.running import checked
+from oar.testing.report import Fault, Report, checked
 from oar.typing import Features
 
 Array = NDArray[np.float64]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from oar.models.differentiable import Differentiable
 from oar.models.training import Fit, Training
+from oar.testing.report import Fault
 from oar.tolerances import AGREEMENT
 
 Array = NDArray[np.float64]
@@ -27,15 +28,6 @@ FAR = 3.0  # spreads that people and query are moved by, to see whether everythi
 SHIFT = 10.0  # spreads that everybody is shifted by together
 SHIFT_AGREEMENT = 1e-5
 START_SIZES = (0.5, 1.0, 2.0, 4.0)  # how far from the initial parameters other refits start, beside their own size
-
-
-class Fault(Exception):
-    """A promise that is not kept."""
-
-    def __init__(self, detail: str, advice: str) -> None:
-        """Keep both parts."""
-        super().__init__(detail)
-        self.detail, self.advice = detail, advice
 
 
 @dataclass
@@ -268,13 +260,9 @@ def _predictions_beside(case: Case, row: Array, found: Array, spreads: Array) ->
     return near, far
 
 
-def gradient(case: Case) -> str:
+def gradient(case: Case, at: Array | None = None, moves: Array | None = None) -> str:
     """The risk's gradient matches differences of the risk."""
-    return _gradient(case, case.elsewhere, case.training.moved(None))
-
-
-def _gradient(case: Case, at: Array, features: Any) -> str:
-    said = ""
+    at, features, said = case.elsewhere if at is None else at, case.training.moved(moves), ""
     slope = case.training.risk_gradient(at, features)[1]
     for direction in case.directions():
         up, down = (case.training.risk_gradient(at + sign * STEP * direction, features)[0] for sign in (1, -1))
@@ -322,12 +310,9 @@ def deterministic(case: Case) -> str:
     return "two refits agree bit for bit."
 
 
-def query_gradients(case: Case) -> str:
+def query_gradients(case: Case, query: Array | None = None) -> str:
     """The query's gradients match differences of its loss."""
-    return _query_gradients(case, case.query)
-
-
-def _query_gradients(case: Case, query: Array) -> str:
+    query = case.query if query is None else query
     at, said = case.fit.parameters, ""
     _, by_parameters, by_features = case.training.goal(at, query, case.goal)
     value: Callable[..., float] = lambda theta, x: case.training.goal(theta, x, case.goal)[0]  # noqa: E731
@@ -343,12 +328,9 @@ def _query_gradients(case: Case, query: Array) -> str:
     return said
 
 
-def scores(case: Case) -> str:
+def scores(case: Case, signal: Array | None = None, where: Array | float = 0.0) -> str:
     """∇_x s matches differences of Σ_i w̄_i s_i = vᵀ(∇R − ∇Ω) over moves."""
-    return _scores(case, case.signal, np.zeros(case.features.shape))
-
-
-def _scores(case: Case, signal: Array, where: Array) -> str:
+    signal, where = case.signal if signal is None else signal, where + np.zeros(case.features.shape)
     training, at, moves = case.training, case.fit.parameters, case.draw(case.features.shape)
     rates = training.score_gradients(at, training.moved(where), signal)
     if not rates.any() and signal.any():
@@ -374,9 +356,9 @@ def far_away(case: Case) -> str:
                 f"{int((~np.isfinite(slope)).sum())} of {slope.size} gradient entries that are not finite.",
                 "Look for logarithms, roots, powers or quotients that hold only near the data.",
             )
-        _gradient(case, case.fit.parameters, training.moved(moves))
-        _scores(case, case.directions()[0], moves)
-        _query_gradients(case, case.query + moves[0])
+        gradient(case, case.fit.parameters, moves)
+        scores(case, case.directions()[0], moves)
+        query_gradients(case, case.query + moves[0])
     return f"everything holds {FAR:g} spreads away."
 
 

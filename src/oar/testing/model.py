@@ -15,8 +15,7 @@ from oar.models.autodiff.custom import Custom
 from oar.models.differentiable import Differentiable
 from oar.models.training import Array, Training
 from oar.testing.checks import CHECKS, Case
-from oar.testing.report import Report
-from oar.testing.running import checked
+from oar.testing.report import Report, checked
 from oar.typing import Features, Goal, Labels, Row, Weights
 
 PEOPLE = 40

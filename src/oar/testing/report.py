@@ -1,10 +1,23 @@
-"""The report of conformance checks."""
+"""Conformance checks one after the other, and their report."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from oar.errors import OARError
+
+Case = TypeVar("Case")
+Listed = Sequence[tuple[str, Callable[[Case], str], tuple[str, ...]]]
+
+
+class Fault(Exception):
+    """A promise that is not kept."""
+
+    def __init__(self, detail: str, advice: str) -> None:
+        super().__init__(detail)
+        self.detail, self.advice = detail, advice
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,6 @@ class Check:
     advice: str = ""
 
     def __str__(self) -> str:
-        """Show one line, and the advice on a second."""
         mark = {True: "passed", False: "FAILED", None: "not run"}[self.passed]
         return f"{mark:8} {self.name}: {self.detail}" + (f"\n         → {self.advice}" if self.advice else "")
 
@@ -53,7 +65,6 @@ class Report:
         return tuple(check for check in self.checks if check.passed is False)
 
     def __str__(self) -> str:
-        """Show everything."""
         wrong = sum(not check.passed for check in self.checks)
         total = len(self.checks)
         head = f"all {total} checks passed." if not wrong else f"{wrong} of {total} checks did not pass."
@@ -64,6 +75,40 @@ class ConformanceError(OARError):
     """A model that fails a check; `report` says which, and what to do."""
 
     def __init__(self, report: Report) -> None:
-        """Keep the report and show it."""
         super().__init__(str(report))
         self.report = report
+
+
+def usual_advice(reason: Exception) -> str:
+    """Return what to do about an error: ours say so themselves."""
+    ours = isinstance(reason, OARError)
+    return "Change what the message names." if ours else "Its own code raised this; mend it there."
+
+
+def checked(
+    name: str, case: Case, checks: Listed[Case], raises: bool, advice: Callable[[Exception], str] = usual_advice
+) -> Report:
+    """Return the report of all checks; raise it where one failed and `raises`. `advice` is on errors of other kinds."""
+    done: dict[str, Check] = {}
+    for title, check, needs in checks:
+        missing = [need for need in needs if not done[need].passed]
+        done[title] = (
+            Check(title, None, f"{missing[0]!r} must pass first.") if missing else _run(title, check, case, advice)
+        )
+    report = Report(name, tuple(done.values()))
+    if raises and not report.passed:
+        raise ConformanceError(report)
+    return report
+
+
+def _run(title: str, check: Callable[[Case], str], case: Case, advice: Callable[[Exception], str]) -> Check:
+    try:
+        return Check(title, True, check(case))
+    except Fault as reason:
+        return Check(title, False, reason.detail, reason.advice)
+    except NotImplementedError as reason:
+        return Check(title, False, str(reason) or "a method is missing.", advice(reason))
+    except OARError as reason:
+        return Check(title, False, str(reason), advice(reason))
+    except Exception as reason:  # an author's own code can raise anything; the report must still list the rest
+        return Check(title, False, f"{type(reason).__name__}: {reason}", advice(reason))

@@ -11,10 +11,8 @@ from oar.models import SoftmaxRegression
 from oar.online import Rule, Stream
 from oar.people import Population
 from oar.problem import Query
-from oar.testing.report import Report
-from oar.testing.rule_case import ROUNDS, RuleCase
-from oar.testing.rule_checks import CHECKS
-from oar.testing.running import checked
+from oar.testing.report import Report, checked
+from oar.testing.rule_checks import CHECKS, ROUNDS, RuleCase
 from oar.typing import ModelLike
 
 PEOPLE = 9  # in a batch; three classes have three each

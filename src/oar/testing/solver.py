@@ -18,9 +18,7 @@ from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.solvers.registry import Solver, Task, check_solver_parts, proposal_of, settings_of
-from oar.testing.checks import Fault
-from oar.testing.report import Report
-from oar.testing.running import checked
+from oar.testing.report import Fault, Report, checked
 
 Array = NDArray[np.float64]
 PEOPLE = 24
@@ -132,14 +130,10 @@ def limits(case: SolverCase) -> str:
                 "Project moves with problem.allowance.norm.project(moves, problem.allowance.everyones(n)).",
             )
         plan = proposal.plan
-        moved = np.any(plan.query_move) if verb == "collective" else verb == "individual" and _members_move(plan)
-        if moved:
+        members_move = verb == "individual" and np.any(np.asarray(plan.moves()))
+        if members_move or (verb == "collective" and np.any(plan.query_move)):
             raise Fault(f"somebody moves who may not in {verb} recourse.", "Leave their moves at 0.")
     return "every move is within its mover's limit."
-
-
-def _members_move(plan: Any) -> bool:
-    return bool(np.any(np.asarray(plan.moves())))
 
 
 def untouched(case: SolverCase) -> str:

@@ -1,15 +1,10 @@
 """Simulated worlds: an arriving population, an operator who keeps retraining, a collective, and other actors."""
 
-from oar.worlds.actors.index import (
-    AdvisedIndividuals,
-    CompetingCollective,
-    Curators,
-    FeatureCollision,
-    GradientMatching,
-    Labellers,
-    PlanAnew,
-    StrategicIndividuals,
-)
+from oar.worlds.actors.choosing import Curators, Labellers
+from oar.worlds.actors.competitor import CompetingCollective, PlanAnew
+from oar.worlds.actors.feature_collision import FeatureCollision
+from oar.worlds.actors.gradient_matching import GradientMatching
+from oar.worlds.actors.individuals import AdvisedIndividuals, StrategicIndividuals
 from oar.worlds.collective import Collective, CollectiveView
 from oar.worlds.operators.plain import Operator
 from oar.worlds.operators.stable import PerformativelyStable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,12 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_kind, is_number, is_text, is_whole, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_kind, check_that, is_number, is_text, is_whole, with_near_names
+from oar.errors import OptionError
 from oar.problem import Query
 from oar.tolerances import ROUNDING
 from oar.typing import ActionLike, Label
-from oar.worlds.people.uniform_draws import drawn_share
+from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
 from oar.worlds.rounds.refusals import allowed, together
 
@@ -49,44 +49,25 @@ class Collective:
 
     name: str
     query: Query
-    action: Any
+    action: ActionLike
     share: float = 1.0
     growth: float = 0.0
     defection: float = 0.0
     noise: float = 0.0
     stale: int = 0
-    who: Any = None
+    who: Label | None = None
     total: float | None = None
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            name: str,
-            query: Query,
-            action: ActionLike,
-            share: float = 1.0,
-            growth: float = 0.0,
-            defection: float = 0.0,
-            noise: float = 0.0,
-            stale: int = 0,
-            who: Label | None = None,
-            total: float | None = None,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Refuse shares outside [0, 1], and actions that do not fit a world."""
-        check_name(self.name, "Collective name")
+        check_that(is_text(self.name), "Collective name", "a word", self.name)
         check_kind("query", self.query, Query, "an oar.Query(…)")
         for part in ("share", "defection", "noise"):
-            check_share(getattr(self, part), part)
-        if not _is_number(self.growth):
-            raise DataError(f"growth: must be a finite number, got {self.growth!r}.")
-        if not is_whole(self.stale) or self.stale < 0:
-            raise DataError(f"stale: must be a whole number of rounds ≥ 0, got {self.stale!r}.")
+            value = getattr(self, part)
+            check_that(is_number(value) and 0 <= value <= 1, part, "a share in [0, 1]", value)
+        check_that(is_number(self.growth) and np.isfinite(self.growth), "growth", "a finite number", self.growth)
+        check_that(is_whole(self.stale) and self.stale >= 0, "stale", "a whole number of rounds ≥ 0", self.stale)
         if self.total is not None:
-            if not _is_number(self.total) or self.total < 0:
-                raise DataError(f"total: must be a number ≥ 0, or None, got {self.total!r}.")
+            check_that(is_number(self.total) and 0 <= self.total < np.inf, "total", "a number ≥ 0, or None", self.total)
             object.__setattr__(self, "total", float(self.total))
         object.__setattr__(self, "action", as_action(self.action))
         _ = self.caps
@@ -197,10 +178,7 @@ class CollectiveActor:
         rng = view.rng.spawn(1)[0]  # whatever the policy draws, or does to its own, the same people fall short
         shared = {part.name: getattr(view, part.name) for part in dataclasses.fields(View)}
         asked = self.policy(CollectiveView(**shared, **self.setting, collective=self.collective))
-        asked, _ = allowed(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
-        return self._as_done(asked, view, rng)
-
-    def _as_done(self, deed: Deed, view: View, rng: np.random.Generator) -> Deed:
+        deed, _ = allowed(self.name, self.caps, asked, view)  # before noise, which is shortened to the budget
         defection, noise = self.collective.defection, self.collective.noise
         if defection:
             stays = np.asarray(rng.random(view.mine.size) < defection)
@@ -222,19 +200,3 @@ def room_of(caps: Caps, view: View) -> Array:
     """Return how far each (m,) may still move in this round; several rows of a person share the rest of its total."""
     left = np.maximum(caps.total - view.spent, 0.0)
     return np.minimum(caps.budget, left / together(np.ones(view.mine.size), view))
-
-
-def check_name(name: Any, argument: str) -> None:
-    """Raise unless a name is a word."""
-    if not is_text(name):
-        raise DataError(f"{argument}: must be a word, got {name!r}.")
-
-
-def check_share(value: Any, argument: str) -> None:
-    """Raise unless this is a share."""
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise DataError(f"{argument}: must be a share in [0, 1], got {value!r}.")
-
-
-def _is_number(value: Any) -> bool:
-    return is_number(value) and bool(np.isfinite(value))

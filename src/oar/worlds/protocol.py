@@ -69,14 +69,12 @@ class Arrivals(Protocol):
 
     def draw(self, number: int, rng: np.random.Generator) -> Crowd:
         """Return who arrives in round `number` (0, 1, …); raise a DataError where the stream has ended."""
-        ...
 
     def label(self, features: Array, crowd: Crowd, rows: Rows, number: int, rng: np.random.Generator) -> Rows:
         """Return the true classes (m,) of people of the crowd (`rows`), had they these features (m, d) in that round.
 
         The label policy "oracle" needs it; arrivals without true classes raise an OptionError.
         """
-        ...
 
 
 class DecisionArrivals(Arrivals, Protocol):
@@ -90,7 +88,6 @@ class DecisionArrivals(Arrivals, Protocol):
         make the same draws for all predictions. The method is called for every deployed model, in the shadow world too,
         and must not keep state.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +112,8 @@ class State:
     learned_from: Population | None = None
 
 
-class Respond(Protocol):
-    """The response of the round's people if the operator had deployed these parameters."""
-
-    def __call__(self, state: State) -> Population:
-        """Return everyone's data as they would be contributed."""
-        ...
+Respond = Callable[[State], Population]
+"""The response of the round's people had the operator deployed this: everyone's data as they would be contributed."""
 
 
 class Operator(Protocol):
@@ -132,13 +125,11 @@ class Operator(Protocol):
 
     def begin(self, history: Population) -> State:
         """Return the state before the first round, fitted to the history."""
-        ...
 
     def retrain(
         self, state: State, batch: Population, number: int, respond: Respond, rng: np.random.Generator
     ) -> State:
         """Return the state after round `number`, whose people contributed `batch`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,21 +244,17 @@ class Actor(Protocol):
     @property
     def name(self) -> str:
         """The actor's name in messages and records."""
-        ...
 
     @property
     def caps(self) -> Caps:
         """The limits of its members."""
-        ...
 
     def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
         """Return the positions of its people in the crowd of this round.
 
-        `rng` is this actor's own, and the same in every round: with fixed draws for each person (`uniform_draws`) a
+        `rng` is this actor's own, and the same in every round: with fixed draws for each person (`random_streams`) a
         person who returns is selected again.
         """
-        ...
 
     def act(self, view: View) -> Deed:
         """Return its people's deed."""
-        ...

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_kind, is_whole, with_near_names
+from oar.checks import check_flag, check_kind, with_near_names
 from oar.errors import DataError, OptionError
-from oar.people import Population
-from oar.progress import check_interrupted
+from oar.models import Differentiable, NearestCentroid
+from oar.progress import check_interrupted, is_shown
+from oar.signals.base import check_count
 from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
-from oar.worlds.deployed.predictions import WorldQuery, reading_model
+from oar.worlds.deployed.predictions import WorldQuery
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
 from oar.worlds.protocol import Crowd
-from oar.worlds.records.critical_mass import critical_mass
-from oar.worlds.records.measures import Ledger, filtered_of, measured
+from oar.worlds.records.measures import Ledger, measured
 from oar.worlds.records.record import MovementLedger, Round
 from oar.worlds.records.table import Tables
 from oar.worlds.rounds.read_only import sealed
@@ -51,8 +52,7 @@ def simulate(
     [20, 20]
     """
     check_kind("world", world, World, "an oar.worlds.World(…)")
-    if not is_whole(rounds) or rounds < 1:
-        raise DataError(f"rounds: must be a whole number ≥ 1, got {rounds!r}.")
+    check_count("rounds", rounds)
     check_flag("critical_masses", critical_masses)
     reads = getattr(getattr(world.operator, "rule", None), "reads", None)
     if reads is not None and reads > rounds + 1:
@@ -78,13 +78,16 @@ class Simulation:
         first = world.arrivals.draw(0, stream(seed, "arrivals", 0))
         self.register = Register(tuple(world.arrivals.classes), first.features.shape[1], first.names)
         self._first = self.register.check(first, 0)
-        self._history = self._population("history")
+        past = self._drawn("history", 0) if world.history is None else self.register.read(world.history, "history")
+        self._history = sealed(self.register.of_crowd(past))
         self._holdout = None if world.holdout is None else self.register.read(world.holdout, "holdout")
-        model, every_class = reading_model(world.operator.model), self.register.every_class
+        # Goals are read by a model that problems know; whatever is deployed has the same classes.
+        given, every_class = world.operator.model, self.register.every_class
+        model = given if isinstance(given, Differentiable) else NearestCentroid()
         asked: dict[str | None, Any] = {one.name: one.query for one in world.collectives}
         asked = asked or {None: world.query}
         self.questions: dict[str | None, WorldQuery] = {
-            name: WorldQuery(query, model, every_class, "query") for name, query in asked.items() if query is not None
+            name: WorldQuery(query, model, every_class) for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
         self.actors = (
@@ -98,7 +101,6 @@ class Simulation:
         self._failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Round]:
-        """Return itself: rounds are yielded once."""
         return self
 
     def __next__(self) -> Round:
@@ -124,36 +126,25 @@ class Simulation:
         Args:
             progress: whether to show progress on stderr; None means "on a terminal".
         """
-        self._finish(progress)
-        return self._tables.main()
+        return self._table("collective", progress)
 
     def by_group(self, progress: bool | None = None) -> Any:
         """Run the remaining rounds, and return one row for each round and group of the holdout."""
-        self._finish(progress)
-        return self._tables.by_group()
+        return self._table("group", progress)
 
     def by_actor(self, progress: bool | None = None) -> Any:
         """Run the remaining rounds, and return one row for each round and actor."""
-        self._finish(progress)
-        return self._tables.by_actor()
+        return self._table("actor", progress)
 
     def by_advice(self, progress: bool | None = None) -> Any:
         """Run the remaining rounds, and return one row for each round and earlier round with advice."""
-        self._finish(progress)
-        return self._tables.by_advice()
+        return self._table("advice", progress)
 
-    def _finish(self, progress: bool | None) -> None:
-        from oar.worlds.progress_bar import round_line
-
+    def _table(self, name: str, progress: bool | None) -> Any:
         with round_line(self.rounds, self._tables.seen, progress) as on_round:
             for one in self:
                 on_round(one.number)
-
-    def _population(self, argument: str) -> Population:
-        """Return who was there before round 0: given, or drawn as people of round 0 are."""
-        given = self.world.history
-        crowd = self._drawn(argument, 0) if given is None else self.register.read(given, argument)
-        return sealed(self.register.of_crowd(crowd))
+        return self._tables.frame(name)
 
     def lots(self, actor: Any) -> np.random.Generator:
         """Return the random numbers that draw an actor's members: the same in every round."""
@@ -175,31 +166,25 @@ class Simulation:
             step = SimulationRound(self, number, crowd, known, tuple(past), spent)
             first = step.done(state)
             after, answers = step.retrained(state, first)
-            done = next((one for one in answers if one.handed.people is after.learned_from), first)
+            done = next((one for one in answers if one.people is after.learned_from), first)
             acting = set().union(*(one.acting for one in (first, *answers)))
             if shadow is state and not acting:
                 later = after  # nobody has acted so far: there is but one world
             else:
-                later, _ = step.retrained(shadow, step.idle(shadow))
-            masses = critical_mass(step, state, first, after, acting) if self._critical_masses else {}
+                later, _ = step.retrained(shadow, step.handed_in((), shadow))
+            masses = step.critical_masses(state, first, after, acting) if self._critical_masses else {}
             for act in done.acts:
                 shared = self.caps[act.name].total < np.inf
                 spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
                 ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
             states = state, after, later
-            one = measured(
-                operator.model, self.questions, crowd, done, holdout, states, ledger, number,
-                critical_mass=masses,
-                spent={name: (one.persons, one.totals) for name, one in spent.items()},
-                heaviest={name: one.heaviest for name, one in spent.items()},
-                filtered=filtered_of(after, done.handed),
-            )  # fmt: skip
+            one = measured(operator.model, self.questions, crowd, done, holdout, states, ledger, number, masses, spent)
             state, shadow = after, later
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older
             if self.actors:
-                past.append(done.handed.people)
+                past.append(done.people)
             self._tables.add(one)
             yield one
 
@@ -223,6 +208,25 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
                 f"{one!r} for {name!r}{call}."
             )
     return given
+
+
+@contextmanager
+def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[[int], None]]:
+    """Yield what is called with the number of every finished round: a bar on a terminal, lines elsewhere, on stderr."""
+    if not is_shown(shown) or done >= rounds:
+        yield lambda number: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda number: console.print(f"round {number + 1} of {rounds}")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("rounds", total=rounds, completed=done)
+        yield lambda number: bar.update(task, completed=number + 1)
 
 
 def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:

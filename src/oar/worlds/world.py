@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oar.checks import with_near_names
+from oar.checks import check_that, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.typing import PeopleLike
-from oar.worlds.collective import Collective, check_name
+from oar.worlds.collective import Collective
 from oar.worlds.deployed.predictions import check_model
-from oar.worlds.people.decisions import depends_on_decisions
-from oar.worlds.people.labels import check_labels
+from oar.worlds.people.labels import check_labels, depends_on_decisions
+from oar.worlds.rounds.step import before_decision
 
 if TYPE_CHECKING:
     from oar.problem import Query
@@ -42,31 +42,16 @@ class World:
     their order, and actors before a decision come first (`oar.worlds.protocol.DecisionArrivals`).
     """
 
-    arrivals: Any
-    operator: Any
-    collective: Any = None
-    others: Any = ()
-    labels: Any = None
-    history: Any = None
-    holdout: Any = None
-    query: Any = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            arrivals: Arrivals,
-            operator: OperatorLike,
-            collective: Collective | Sequence[Collective] | None = None,
-            others: Sequence[Actor] = (),
-            labels: str | None = None,
-            history: PeopleLike | None = None,
-            holdout: PeopleLike | Crowd | None = None,
-            query: Query | None = None,
-        ) -> None: ...
+    arrivals: Arrivals
+    operator: OperatorLike
+    collective: Collective | Sequence[Collective] | None = None
+    others: Sequence[Actor] = ()
+    labels: str | None = None
+    history: PeopleLike | None = None
+    holdout: PeopleLike | Crowd | None = None
+    query: Query | None = None
 
     def __post_init__(self) -> None:
-        """Refuse missing settings and repeated names."""
         for argument, powers in (
             ("arrivals", ("draw", "label", "classes")),
             ("operator", ("begin", "retrain", "model")),
@@ -81,13 +66,13 @@ class World:
         check_model(self.operator.model)
         check_labels(self.labels)
         object.__setattr__(self, "others", self._listed("others"))
-        early = [actor.name for actor in self.others if getattr(actor, "before_decision", False)]
+        early = [actor.name for actor in self.others if before_decision(actor)]
         if early and not depends_on_decisions(self.arrivals):
             raise OptionError(
                 f"others: {early[0]!r} acts before a decision, and arrivals have none; give them a method decided, or "
                 "leave before_decision out."
             )
-        names = [actor.name for actor in (*self.collectives, *self.others)]
+        names = [one.name for one in self.collectives] + [one.name for one in self.others]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise OptionError(
@@ -103,21 +88,16 @@ class World:
                     f"{argument}: must be given where arrivals cannot be drawn afresh, got none; hand in an "
                     "oar.Population, or (features, labels)."
                 )
-
         self._check_groups()
         self._check_totals()
 
     def _check_groups(self) -> None:
-        """Raise where members are to come from a group that nobody will ever be of.
-
-        It is known of arrivals that name their groups, and whose groups no decision changes.
-        """
+        """Raise where nobody will ever be of a members' group: arrivals name theirs, and no decision changes them."""
         groups = getattr(self.arrivals, "group_names", None)
         if groups is None or depends_on_decisions(self.arrivals):
             return
-        others = (one.collective for one in self.others if isinstance(getattr(one, "collective", None), Collective))
-        for one in (*self.collectives, *others):
-            if one.who is not None and one.who not in groups:
+        for one in (*self.collectives, *(getattr(one, "collective", None) for one in self.others)):
+            if isinstance(one, Collective) and one.who is not None and one.who not in groups:
                 raise DataError(
                     f"who: must be one of the arrivals' groups {list(groups)}, got {one.who!r} for {one.name!r}; "
                     "nobody would ever be a member."
@@ -151,5 +131,5 @@ class World:
             missing = [power for power in ("name", "caps", "members", "act") if not hasattr(one, power)]
             if missing:
                 raise DataError(f"others: must be actors, got a {type(one).__name__} without {missing[0]}.")
-            check_name(one.name, "others: an actor's name")
+            check_that(is_text(one.name), "others: an actor's name", "a word", one.name)
         return listed

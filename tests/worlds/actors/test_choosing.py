@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.actor_views import CENTROID, CLASSES, PROTOTYPES, SOFTMAX, loss_after, two_blobs, view_of
 
 import oar
-from oar.worlds.actors.index import Curators, Labellers
+from oar.worlds import Curators, Labellers
 from oar.worlds.protocol import Deed
 
 QUERY = (0.8, 0.4)  # on the side of "no"

@@ -12,7 +12,7 @@ from support.actor_views import CENTROID, NETWORK, SOFTMAX, view_of
 import oar
 from oar.actions.sets.norms import Norm
 from oar.models import Centroids, Scaled, SoftmaxRegression
-from oar.worlds.actors.index import AdvisedIndividuals, StrategicIndividuals
+from oar.worlds import AdvisedIndividuals, StrategicIndividuals
 from oar.worlds.actors.shortest_moves import shortest_moves
 
 NORMS = (1, 2, np.inf)

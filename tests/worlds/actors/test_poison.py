@@ -14,9 +14,9 @@ from support.actor_views import CENTROID, CLASSES, NETWORK, PROTOTYPES, SOFTMAX,
 import oar
 from oar.actions.sets.norms import Norm
 from oar.models import Custom, GaussianNaiveBayes, PrototypeNetwork
+from oar.worlds import FeatureCollision, GradientMatching
 from oar.worlds.actors.feature_collision import collided, representation
 from oar.worlds.actors.gradient_matching import matching
-from oar.worlds.actors.index import FeatureCollision, GradientMatching
 from oar.worlds.protocol import Deed
 
 QUERY = np.array([0.8, 0.4])  # on the side of "no"

@@ -5,8 +5,17 @@ import pytest
 
 import oar
 from oar import defences
-from oar.worlds import Blobs, Caps, Collective, Deed, Operator, PerformativelyStable, StrategicAware, World
-from oar.worlds.actors.index import StrategicIndividuals
+from oar.worlds import (
+    Blobs,
+    Caps,
+    Collective,
+    Deed,
+    Operator,
+    PerformativelyStable,
+    StrategicAware,
+    StrategicIndividuals,
+    World,
+)
 from oar.worlds.people.random_streams import stream
 
 ARRIVALS = Blobs([[0.0, 0.0], [2.0, 2.0]], per_round=40)

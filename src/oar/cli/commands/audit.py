@@ -81,7 +81,10 @@ def audit(
         check_settled(card.parent)
         differs = _differs(card, submitted)
         loaded = Card.load(card)
-        asked = _of_card(replace(asked, data=data), loaded)
+        # What the card says itself: the schema, whether goals are values, and the goal.
+        layout = replace(asked.layout, schema=loaded.schema, plain=not loaded.schema, of_card=True)
+        model = "ridge" if loaded.outputs else "softmax"
+        asked = replace(asked, data=data, layout=layout, model=model, card_goal=_single(loaded))
         problem = _problem(asked, loaded)
         plan = _acted(problem, loaded, submitted, asked.layout)
         stage("refitting")
@@ -97,12 +100,6 @@ def audit(
     if loaded.participants == "selected" and not submitted:
         typer.echo(f"\n{_answered(problem)}")
     _end(files, differs)
-
-
-def _of_card(asked: ProblemArguments, card: Card) -> ProblemArguments:
-    """Return what is asked, with what the card says itself: the schema, whether goals are values, and the goal."""
-    layout = replace(asked.layout, schema=card.schema, plain=not card.schema, of_card=True)
-    return replace(asked, layout=layout, model="ridge" if card.outputs else "softmax", card_goal=_single(card))
 
 
 def _audit_folder(folder: Path, data: Path | None, out: Path | None, force: bool, nothing_else: bool) -> None:

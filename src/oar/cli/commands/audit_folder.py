@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oar.cli.inputs.problem import ProblemArguments, asked_from_json
-from oar.errors import NumericsError, OARError, OptionError, StorageError
+from oar.errors import OARError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from oar.cli.terminal import Stage
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FolderAudit:
-    """The findings of an audit of a plan's folder.
+    """The audit of a plan's folder: what `differs` from its delivery, audits of moves and card, and others' effects.
 
-    Attributes:
-        plan: its id. differs: what is not as it was delivered. same_data: whether DATA is the file that it was made of.
-        problem: the problem. asked: goal and budget, in words. moves, card: audits; None where there is none.
-        others, answered: what the moves do to others, and what answers to the card do.
+    `asked` has goal and budget in words; `others` is what moves do to others, `answered` what answers to the card do.
     """
 
     plan: str | None
@@ -41,7 +38,6 @@ class FolderAudit:
     answered: Collateral | None = None
 
     def __str__(self) -> str:
-        """Show all of it."""
         from oar.people.wording import lined_up
         from oar.plans.cards.table.card import without_answer
         from oar.report.plan.answer import unable_words
@@ -96,8 +92,8 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit
             same = private["data"]["hmac"] == keyed(bytes.fromhex(private["key"]), asked.source.sha256)
         plan = _moved(problem, folder)
     stage("refitting")
-    found = FolderAudit(checked.plan, checked.told, same, problem, _words(plan), audit(plan), None, None)
-    found = replace(found, others=_others(plan, found.moves))
+    heard = audit(plan)
+    found = FolderAudit(checked.plan, checked.told, same, problem, _words(plan), heard, _others(plan, heard), None)
     if not (folder / CARD).is_file():
         return found
     stage("trying the card")
@@ -161,16 +157,13 @@ def _words(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _others(plan: Plan, found: Audit) -> Collateral | None:
-    import oar
+    from oar.cli.commands.plan import collateral_of
     from oar.plans import Proposal, Result
 
     proposal = Proposal(  # nobody claims anything about the moves of a file
         plan, "files", found.loss, gap=0.0, exact=False, finished=True, steps=0, passes=0
     )
-    try:
-        return oar.questions.collateral(Result(plan.problem, proposal, found))
-    except NumericsError:
-        return None
+    return collateral_of(Result(plan.problem, proposal, found))
 
 
 def _effects(others: Collateral | None, fewest: int = 0) -> list[tuple[str, str]]:

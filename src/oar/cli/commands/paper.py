@@ -30,17 +30,10 @@ def reproduce(
     two idle cores; with --extended, which adds extended (.png, .svg, .pdf), about ten minutes. Nothing appears in the
     folder before everything is done.
     """
-    with clear_endings(), progress_bar() as progress:
+    with clear_endings(), progress_bar() as on_stage:
         from oar_paper.reproduce import reproduce as run
 
-        bar = progress.add_task("loading", total=None)
-        run(
-            out,
-            quick=quick,
-            seed=seed,
-            extended=extended,
-            on_stage=lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
-        )
+        run(out, quick=quick, seed=seed, extended=extended, on_stage=on_stage)
     typer.echo(f"Done. Open {out / 'summary.md'}")
 
 
@@ -63,17 +56,16 @@ def embed_mnist(
 
     A run that was stopped goes on from its checkpoint when it is started again, and ends with the same bytes.
     """
-    with clear_endings("start it again to go on from the last checkpoint"), progress_bar() as progress:
+    with clear_endings("start it again to go on from the last checkpoint"), progress_bar(epochs) as on_stage:
         from oar_paper.embedding.embed import embed_mnist as run
         from oar_paper.embedding.vae import VAESettings
 
-        bar = progress.add_task("loading", total=epochs)
         provenance = run(
             out,
             folder=folder,
             checkpoint=checkpoint,
             settings=VAESettings(epochs=epochs, seed=seed),
-            on_epoch=lambda epoch, loss: progress.update(bar, completed=epoch, description=f"loss {loss:.2f} nats"),
+            on_epoch=lambda epoch, loss: on_stage(f"loss {loss:.2f} nats", epoch, epochs),
             command=shlex.join(["oar", *sys.argv[1:]]),
         )
     accuracy = provenance["nearest_centroid_accuracy"]["train"]
@@ -96,14 +88,9 @@ def outside(
     (.png, .svg, .pdf), summary.md, table.csv and results.json. It needs JAX and XGBoost, and takes some 25
     minutes on one core (--quick: some minutes). Nothing appears in the folder before everything is done.
     """
-    with clear_endings(), progress_bar() as progress:
+    with clear_endings(), progress_bar() as on_stage:
         from oar_paper.black_boxes.files import study_outside
         from oar_paper.black_boxes.study import outside_settings
 
-        bar = progress.add_task("loading", total=None)
-        study_outside(
-            out,
-            outside_settings(quick, seed, refits, adult),
-            on_stage=lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
-        )
+        study_outside(out, outside_settings(quick, seed, refits, adult), on_stage=on_stage)
     typer.echo(f"Done. Open {out / 'summary.md'}")

@@ -101,7 +101,7 @@ def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: 
         origin=origin,
         groups=groups,
         power=power,
-        collateral=_collateral(result, others, groups[group].values if group else None),
+        collateral=collateral_of(result, others, groups[group].values if group else None),
         card=published.facts,
         answered=_answered(result, published.card),
         robustness=_robustness(result, published, asked.seed),
@@ -150,7 +150,7 @@ def _groups(source: Source, column: str) -> PooledGroups:
     return pooled(grouped(source.people, source.groups(column)).set_axis(source.people.index))
 
 
-def _collateral(result: Result, others: Any, groups: Any) -> Any:
+def collateral_of(result: Result, others: Any = None, groups: Any = None) -> Any:
     """Return what happens to others; nothing where the model cannot be refitted, which the status says."""
     import oar
 
@@ -165,7 +165,7 @@ def _answered(result: Result, card: Any) -> Any:
     if card is None:
         return None
     followed = replace(result.proposal, plan=result.plan.followed(card))
-    return _collateral(replace(result, proposal=followed), None, None)
+    return collateral_of(replace(result, proposal=followed))
 
 
 def _power(result: Result, seed: int) -> Any:

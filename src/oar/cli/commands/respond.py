@@ -69,7 +69,8 @@ def respond(
         label = label_column(loaded, frame, target)
         changes, unanswered = answers(loaded, frame, label, tuple(keep or ()), budget, doubts)
         if len(unanswered) == len(frame):
-            raise DataError(unanswered[0][1] + _more(len(frame) - 1))
+            others = f" (The {len(frame) - 1:,} other rows cannot be answered either.)" if len(frame) > 1 else ""
+            raise DataError(unanswered[0][1] + others)
         for path in files:
             write_csv(changes, path)
     typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
@@ -144,10 +145,6 @@ def _check_budget(card: Card, budget: float | None) -> None:
         check_budget(budget, "budget")
         if budget > card.most:
             raise OptionError(f"budget: must be at most the plan's own {card.most:g}, got {budget:g}.")
-
-
-def _more(others: int) -> str:
-    return f" (The {others:,} other rows cannot be answered either.)" if others else ""
 
 
 def columns_of(card: Card) -> tuple[str, ...]:

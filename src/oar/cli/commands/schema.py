@@ -13,14 +13,11 @@ from oar.cli.options import option
 from oar.cli.terminal import clear_endings, output
 from oar.files import write_text
 
-SchemaDraft = Annotated[Path | None, option("--output", help="TOML file to write the schema to, to be edited.")]
-LimitsDraft = Annotated[Path | None, option("--output", help="TOML file to write the limits to, to be edited.")]
-
 
 @given.looks
 def schema(
     table: TableInput,
-    draft: SchemaDraft = None,
+    draft: Annotated[Path | None, option("--output", help="TOML file to write the schema to, to be edited.")] = None,
     force: given.Force = False,
 ) -> None:
     """Show the inferred types of a table's columns: numbers, integers, booleans, ordered levels or categories.
@@ -50,7 +47,7 @@ def schema(
 def limits(
     table: TableInput,
     schema: given.SchemaFile = None,
-    draft: LimitsDraft = None,
+    draft: Annotated[Path | None, option("--output", help="TOML file to write the limits to, to be edited.")] = None,
     force: given.Force = False,
 ) -> None:
     """Draft the limits of each column as observed in the data, with the reasons as comments.

@@ -54,7 +54,7 @@ def simulate(
     there are not touched.
     """
     given = {"rounds": rounds, "people": people, "repeats": repeats, "share": share, "budget": budget, "model": model}
-    with clear_endings(), progress_bar() as progress:
+    with clear_endings(), progress_bar() as on_stage:
         from oar.report.files.output_folder import finish, staged
         from oar_stories.files import RESULTS, check_folder, files_of, write_files
         from oar_stories.index import SCENARIOS
@@ -65,13 +65,8 @@ def simulate(
         folder = Path(f"oar-{story.name}") if out is None else out
         finish(folder, files_of(story))
         earlier = check_folder(folder, story, force)
-        bar = progress.add_task("loading", total=None)
         with staged(folder, RESULTS, earlier, ours=files_of(story)) as unfinished:
-            told = story.run(
-                settings,
-                seed,
-                lambda what, done, of: progress.update(bar, description=what, completed=done, total=of),
-            )
+            told = story.run(settings, seed, on_stage)
             names = write_files(unfinished, story, settings, seed, told, quick=quick, animation=not no_animation)
     typer.echo(_shown(told, folder, names, quick))
 

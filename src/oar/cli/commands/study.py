@@ -58,10 +58,16 @@ def study(
     """
     kept = "what is done is kept; run the same command again to go on"
     with clear_endings(kept, in_words=str):  # a study's words are its file's
-        tables, pictures = _outputs(export, figure, force)
+        if force and not (export or figure):
+            raise OptionError("--force: is for files that are written; leave it out, or add --export or --figure.")
+        tables = output(export, force and bool(export), TABLES, "--export")
+        pictures = output(figure, force and bool(figure), PICTURES, "--figure")
         toml = file.suffix.lower() == ".toml"
         found, problems = _run(file, store, workers) if toml else _opened(file, store, workers)
-        _write(found, tables, pictures)
+        for path in pictures:  # first, because of a study without an answer there is a table, but no figure
+            found.figure(path)
+        for path in tables:
+            (found.to_parquet if path.suffix.lower() == ".parquet" else found.to_csv)(path)
     typer.echo(_summary(found, [*tables, *pictures]))
     for problem in problems:
         tell_limits(problem)
@@ -85,35 +91,16 @@ def _opened(file: Path, store: Path | None, workers: int | None) -> tuple[Any, l
     for name, given in (("--store", store), ("--workers", workers)):
         if given:
             raise OptionError(f"{name}: is for a study that is run, and {file.name} is a store; leave it out.")
-    if os.path.isfile(file) and not _may_be_a_store(file):
+    first = b""
+    if os.path.isfile(file):
+        with file.open("rb") as opened:
+            first = opened.read(len(DATABASE))
+    if first not in (b"", DATABASE):  # empty is what a kill may leave of one
         raise OptionError(
             f"STUDY: must be a TOML file that says what to ask, or a study's store, got {file.name}, which is "
             'neither; name data in a TOML file, as data = "…" (oar study --help has an example).'
         )
     return oar.results.Study.open(file), []
-
-
-def _may_be_a_store(file: Path) -> bool:
-    """Report whether a file is a database, or empty, which is what a kill may leave of one."""
-    with file.open("rb") as opened:
-        first = opened.read(len(DATABASE))
-    return first in (b"", DATABASE)
-
-
-def _outputs(export: Path | None, figure: Path | None, force: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the file of the table and that of the figure, each if there is one."""
-    if force and not (export or figure):
-        raise OptionError("--force: is for files that are written; leave it out, or add --export or --figure.")
-    files = ("--export", export, TABLES), ("--figure", figure, PICTURES)
-    tables, pictures = (output(path, force and bool(path), endings, option) for option, path, endings in files)
-    return tables, pictures
-
-
-def _write(found: Any, tables: tuple[Path, ...], pictures: tuple[Path, ...]) -> None:
-    for path in pictures:  # first, because of a study without an answer there is a table, but no figure
-        found.figure(path)
-    for path in tables:
-        (found.to_parquet if path.suffix.lower() == ".parquet" else found.to_csv)(path)
 
 
 def _summary(found: Any, written: list[Path]) -> str:

@@ -19,12 +19,7 @@ BOOKS = (".xlsx", ".xlsm")
 
 @dataclass(frozen=True)
 class FileDialect:
-    """The dialect in which a file is written.
-
-    Attributes:
-        sep: what is between cells. encoding: how letters are bytes. decimal: the decimal mark. thousands: the mark
-            between thousands. na: words for a missing value, beside those that pandas knows. sheet: of a workbook.
-    """
+    """The dialect in which a file is written; `na` are words for a missing value, beside those that pandas knows."""
 
     sep: str = ""
     encoding: str = ""

@@ -25,14 +25,11 @@ MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a file, and the role of each column.
+    """The layout of a file, and the role of each column, as options say.
 
-    Attributes:
-        written: how its cells are written. target: the column of labels. name: the column of people's names.
-        left_out: columns that the model does not see. features: those that it sees although they look like row numbers
-            or names. weights: the column of training weights. schema, missing, plain: as the options say. of_card:
-            whether a card says what the features are. left_out_if_there: whether a file may be without the columns
-            that are left out, as a copy may that was made for an auditor.
+    `features` are columns that the model sees although they look like row numbers or names. `of_card` says whether a
+    card says what the features are, and `left_out_if_there` whether a file may lack the columns that are left out, as a
+    copy may that was made for an auditor.
     """
 
     written: FileDialect = FileDialect()
@@ -139,13 +136,7 @@ class TableInput:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A table of people as it was read.
-
-    Attributes:
-        frame: all columns. people: those that are trained on. target: the column of labels.
-        limits: what people can do, where the data come with it.
-        file: its name. sha256: of the file's bytes.
-    """
+    """A table of people as it was read: all columns, those that are trained on, and limits that come with the data."""
 
     frame: pandas.DataFrame
     people: Population
@@ -215,10 +206,13 @@ class Source:
         import numpy as np
 
         found = self.places(asked)
-        if not found:
-            return self._from_file(Path(asked))
-        rows = np.asarray(self.people.features, dtype=np.float64)[found]
-        return rows[0] if len(found) == 1 else rows
+        if found:
+            rows = np.asarray(self.people.features, dtype=np.float64)[found]
+            return rows[0] if len(found) == 1 else rows
+        frame = self.layout.read(Path(asked))
+        spare = {self.target, self.layout.weights, *self.layout.left_out} & set(frame.columns)
+        frame = self._filled(frame.drop(columns=list(spare)), "query")
+        return frame.iloc[0].to_dict() if len(frame) == 1 else frame
 
     def places(self, asked: str) -> list[int]:
         """Return which of these people ask; nobody of them where the query is a file."""
@@ -242,12 +236,6 @@ class Source:
             return f"query: must be a value of {shown(self.layout.name)} or a file, got {name!r}.{nearest(name, known)}"
         last = len(self.frame) - 1
         return f"query: must be a row from 0 to {last} (the header not counted) or a file that exists, got {name!r}."
-
-    def _from_file(self, path: Path) -> Any:
-        frame = self.layout.read(path)
-        spare = {self.target, self.layout.weights, *self.layout.left_out} & set(frame.columns)
-        frame = self._filled(frame.drop(columns=list(spare)), "query")
-        return frame.iloc[0].to_dict() if len(frame) == 1 else frame
 
     def _filled(self, frame: pandas.DataFrame, argument: str) -> pandas.DataFrame:
         """Return rows of another file, their gaps filled as those of the people, where these are."""
@@ -330,19 +318,11 @@ def _example(path: Path | None, example: str, layout: Layout) -> Source:
     choose("example", example, ["german-credit"])
     if path is not None:
         raise OptionError("--example: stands in place of DATA, and both were given; leave one out.")
-    for option, given in (
-        ("target", layout.target),
-        ("schema", layout.schema),
-        ("id", layout.name),
-        ("weights", layout.weights),
-        ("plain", layout.plain),
-        ("leave-out", layout.left_out),
-        ("feature", layout.features),
-        *((name, True) for name in layout.written.given),
-        ("missing", layout.missing != "refuse"),
-    ):
-        if given:
-            raise OptionError(f"--{option}: the example has its own; leave it out.")
+    called = {"name": "id", "left_out": "leave-out", "features": "feature"}
+    parts = ("target", "schema", "name", "weights", "plain", "left_out", "features")
+    own = [called.get(part, part) for part in parts if getattr(layout, part)]
+    for option in (*own, *layout.written.given, *(["missing"] if layout.missing != "refuse" else [])):
+        raise OptionError(f"--{option}: the example has its own; leave it out.")
     loans = german_credit()
     digest = hashlib.sha256(Path(str(FILE)).read_bytes()).hexdigest()
     file = Path(str(FILE)).name

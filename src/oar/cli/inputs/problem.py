@@ -100,28 +100,27 @@ class ProblemArguments:
         from oar.goals import Members
         from oar.problem import Query
 
-        rows = self._members() if self.source.places(self.asked_of) else self.source.rows(self.asked_of)
-        if self.move_too and not isinstance(rows, Members):
-            raise OptionError("--move-too: those who ask must be rows of DATA, got a file; leave it out.")
-        given: dict[str, Any] = {
-            "within": self.within,
-            "several": self.several,
-            "share": self.share,
-            "probability": self.probability,
-        }
-        return Query(rows, self._goal, **{name: value for name, value in given.items() if value not in (None, "")})
-
-    def _members(self) -> Any:
-        """Return those who ask as members: they stay as they are, or are judged where their own moves take them."""
-        from oar.goals import Members
-
         places = self.source.places(self.asked_of)
-        return Members([self.source.people.index[place] for place in places], stay=not self.move_too)
+        if self.move_too and not places:
+            raise OptionError("--move-too: those who ask must be rows of DATA, got a file; leave it out.")
+        # Members stay as they are, or are judged where their own moves take them.
+        members = [self.source.people.index[place] for place in places]
+        rows = Members(members, stay=not self.move_too) if places else self.source.rows(self.asked_of)
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("within", "several", "share", "probability")}
+        return Query(rows, self._goal, **{name: value for name, value in given.items() if value not in (None, "")})
 
     @property
     def _goal(self) -> Any:
         if self.barred:
-            return self._anything_but()
+            from oar.goals import AnyBut
+
+            if self.goal:
+                raise OptionError("--not: is used in place of --goal, got both; leave one out.")
+            if self.model == "ridge":
+                raise OptionError(
+                    "--not: is for classes, and ridge predicts values; use --goal with a range such as 10..20."
+                )
+            return AnyBut(*self._labels(self.barred, "not"))
         goals = self.goal or tuple(self._example_says("goal") or ())
         if not goals and self.card_goal is not None:
             return self.card_goal
@@ -131,17 +130,6 @@ class ProblemArguments:
             return _value_or_range(goals)
         found = self._labels(goals, "goal")
         return found[0] if len(found) == 1 else set(found)
-
-    def _anything_but(self) -> Any:
-        from oar.goals import AnyBut
-
-        if self.goal:
-            raise OptionError("--not: is used in place of --goal, got both; leave one out.")
-        if self.model == "ridge":
-            raise OptionError(
-                "--not: is for classes, and ridge predicts values; use --goal with a range such as 10..20."
-            )
-        return AnyBut(*self._labels(self.barred, "not"))
 
     def _labels(self, words: tuple[str, ...], argument: str) -> list[Any]:
         """Return the target's values that read so."""
@@ -198,9 +186,15 @@ class ProblemArguments:
         if text == "everyone":
             return {}
         if text.startswith("best:"):
-            return {"participants": Best(_whole(text))}
+            number = _number((text.removeprefix("best:"),), "participants")
+            if not number.is_integer() or number < 1:
+                raise OptionError(f"participants: must be a whole number of members after best:, got {text!r}.")
+            return {"participants": Best(int(number))}
         if text.endswith("%"):
-            return {"participants": self._others(random_members(size, _share(text), self.seed))}
+            share = _number((text.removesuffix("%"),), "participants") / 100
+            if not 0 < share <= 1:
+                raise OptionError(f"participants: a share must be above 0 % and at most 100 %, got {text!r}.")
+            return {"participants": self._others(random_members(size, share, self.seed))}
         column, equals, value = text.partition("=")
         if not equals:
             raise OptionError(
@@ -269,20 +263,6 @@ def _value_or_range(goals: tuple[str, ...]) -> Any:
     if least is not None and most is not None and least > most:
         raise OptionError(f"goal: must be a range from the lower to the higher number, got {goals[0]!r}.")
     return Between(least, most)
-
-
-def _share(text: str) -> float:
-    share = _number((text.removesuffix("%"),), "participants") / 100
-    if not 0 < share <= 1:
-        raise OptionError(f"participants: a share must be above 0 % and at most 100 %, got {text!r}.")
-    return share
-
-
-def _whole(text: str) -> int:
-    number = _number((text.removeprefix("best:"),), "participants")
-    if not number.is_integer() or number < 1:
-        raise OptionError(f"participants: must be a whole number of members after best:, got {text!r}.")
-    return int(number)
 
 
 def _number(texts: tuple[str, ...], argument: str = "goal") -> float:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.checks import choose, is_flag, is_listing, is_number, is_text, is_whole
+from oar.checks import check_that, choose, is_flag, is_listing, is_number, is_text, is_whole
 from oar.cli.error_words import in_options
 from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_called
 from oar.cli.options import about_files, about_people
@@ -78,7 +78,7 @@ class StudyFile:
         if self.cells is None:
             return None
         tops = {"query": lambda: str(self.asked.asked_of), "model": lambda: self.asked.model}
-        named = {name: top() for name, top in tops.items() if not _same(name in one for one in self.cells)}
+        named = {name: top() for name, top in tops.items() if len({name in one for one in self.cells}) > 1}
         return [named | one for one in self.cells]
 
     @cached_property
@@ -87,15 +87,12 @@ class StudyFile:
         first = self._asking(self._queries[0])
         budget = first.budget
         if budget is None and not first.example and first.relabel is None and first.withhold is None:
-            budget = self._some_budget()
+            # One to make the problem with, where only cells say how far members may go.
+            listed = self.axes.get("budgets") or [one["budget"] for one in self.cells or () if "budget" in one]
+            budget = listed[0] if listed else None
         other = replace(first, budget=budget)
         other.__dict__["source"] = self.asked.source
         return other.problem
-
-    def _some_budget(self) -> float | None:
-        """Return a budget to make the problem with, where only cells say how far members may go."""
-        listed = self.axes.get("budgets") or [one["budget"] for one in self.cells or () if "budget" in one]
-        return listed[0] if listed else None
 
     @property
     def _models(self) -> list[str]:
@@ -118,10 +115,6 @@ class StudyFile:
         return other
 
 
-def _same(truths: Iterable[bool]) -> bool:
-    return len(set(truths)) < 2
-
-
 def read_study(path: Path) -> StudyFile:
     """Read a study's file; raise for what it cannot say, with the nearest word that it can."""
     said = read_toml(path, "STUDY")
@@ -141,28 +134,26 @@ def read_study(path: Path) -> StudyFile:
     asked = about_people(**called, written=written)
     store, solver = said.get("store", path.with_suffix(".db").name), said.get("solver", "auto")
     for name, value in (("store", store), ("solver", solver)):
-        if not is_text(value):
-            raise DataError(f"{name}: must be a text, got {value!r}.")
+        check_that(is_text(value), name, "a text", value)
     if not asked.example:  # which has a query and a budget
         _check_said(said, axes, cells or [])
     return StudyFile(path, asked, axes, cells, path.parent / store, solver)
 
 
 def _check_axes(axes: Any) -> None:
-    if not isinstance(axes, dict):
-        raise DataError(f"axes: must be a table, [axes], got {axes!r}.")
+    check_that(isinstance(axes, dict), "axes", "a table, [axes]", axes)
     for name, values in axes.items():
         if name in (*OPTIONS, *SETTINGS):
             raise OptionError(f"[axes]: {name} is no axis; write it above the line [axes], where the file begins.")
         choose("[axes]", name, AXES)
-        if not isinstance(values, list) or not values:
-            raise DataError(f"{name}: must be a list with something in it, such as [1, 2], got {values!r}.")
+        filled = isinstance(values, list) and values
+        check_that(filled, name, "a list with something in it, such as [1, 2]", values)
 
 
 def _read_cells(cells: Any) -> list[dict[str, Any]]:
     """Return cells whose keys are known, and whose queries are texts."""
-    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
-        raise DataError(f"cells: must be tables, each under [[cells]], got {cells!r}.")
+    tables = isinstance(cells, list) and all(isinstance(one, dict) for one in cells)
+    check_that(tables, "cells", "tables, each under [[cells]]", cells)
     for place, one in enumerate(cells):
         for name in one:
             choose(f"cells[{place}]", name, PARTS)
@@ -205,8 +196,7 @@ def in_its_own_words() -> Iterator[None]:
 def _option(name: str, value: Any, folder: Path) -> Any:
     """Return an option's value as the command line would give it."""
     kind, fits = next((kind, fits) for names, kind, fits in KINDS if name in names)
-    if not fits(value):
-        raise DataError(f"{name}: must be {kind}, got {value!r}.")
+    check_that(fits(value), name, kind, value)
     if name in LISTS:
         return [str(each) for each in (value if is_listing(value) else [value])]  # true is True, as in a table
     value = str(value) if name in (*FILES, *TEXTS) else value

@@ -21,9 +21,9 @@ import threading
 import uuid
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
-from oar.checks import is_whole
+from oar.checks import check_that, is_whole
 from oar.errors import DataError, OARError, OptionError
 from oar.studies.executors.worker import receive, send
 from oar.studies.rows import Row
@@ -35,23 +35,8 @@ RETRIES = 3  # times that Dask may try a unit again whose worker died
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 
 
-class Executor(Protocol):
-    """An executor, which answers units of work."""
-
-    number: int
-    """How many units are done at once."""
-
-    def start(self, unit: WorkUnit) -> Future[list[Row]]:
-        """Begin a unit."""
-        ...
-
-    def stop(self) -> None:
-        """Drop unfinished work, and end."""
-        ...
-
-
 class LocalExecutor:
-    """This process, one unit after another."""
+    """This process, one unit after another; `number` is how many units an executor does at once."""
 
     number = 1
 
@@ -84,12 +69,10 @@ class ProcessExecutor:
     """Other processes on this machine."""
 
     def __init__(self, work: Work, number: int) -> None:
-        sent = _packed(work, "workers")
-        self.number = number
+        self._content, self.number = _packed(work, "workers"), number
         self._all = [_started() for _ in range(number)]
         self._free: queue.Queue[subprocess.Popen[bytes]] = queue.Queue()
         self._sent = set[int]()
-        self._content = sent
         for process in self._all:
             self._free.put(process)
         self._threads = ThreadPoolExecutor(number)
@@ -146,19 +129,16 @@ def _started() -> subprocess.Popen[bytes]:
     where data may lie beside a file called struct.py. If this process does so, as in a notebook, that folder
     comes last: its modules are found, and replace no others.
     """
+    searched = [os.path.abspath(folder) for folder in sys.path if folder]
+    if "" in sys.path:
+        searched.append(os.getcwd())
     return subprocess.Popen(
         [sys.executable, "-P", "-c", "from oar.studies.executors.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(_searched())},
+        env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(searched)},
         start_new_session=True,
     )
-
-
-def _searched() -> list[str]:
-    """Return the folders in which modules are looked for."""
-    folders = [os.path.abspath(folder) for folder in sys.path if folder]
-    return [*folders, os.getcwd()] if "" in sys.path else folders
 
 
 class DaskExecutor:
@@ -169,8 +149,7 @@ class DaskExecutor:
     """
 
     def __init__(self, work: Work, client: Any) -> None:
-        sent = _packed(work, "client")
-        self._client, self._name, self._content = client, uuid.uuid4().hex, sent
+        self._client, self._name, self._content = client, uuid.uuid4().hex, _packed(work, "client")
         self.number = max(1, sum(client.nthreads().values()))
         self._sending = threading.Lock()
         try:
@@ -261,6 +240,9 @@ def _forget(name: str) -> None:
     _received.pop(name, None)
 
 
+Executor = LocalExecutor | ProcessExecutor | DaskExecutor
+
+
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -268,8 +250,8 @@ def cores() -> int:
 
 def check_executor(workers: Any, client: Any) -> None:
     """Raise for an impossible number of processes, and for both kinds of executors at once."""
-    if workers is not None and (not is_whole(workers) or workers < 1):
-        raise DataError(f"workers: must be a whole number of processes ≥ 1, or None, got {workers!r}.")
+    known = workers is None or (is_whole(workers) and workers >= 1)
+    check_that(known, "workers", "a whole number of processes ≥ 1, or None", workers)
     if client is None:
         return
     if workers is not None:

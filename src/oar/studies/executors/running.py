@@ -78,18 +78,16 @@ class Run:
         while units or self._flying:
             check_interrupted()
             while units and len(self._flying) < self.executor.number:
-                self._start(units.popleft())
+                unit = units.popleft()
+                mine = replace(unit, cells=tuple(self.store.take(unit.cells)))
+                if mine.cells:
+                    began = time.monotonic()
+                    self._flying[self.executor.start(mine)] = mine, began
             if self._flying:
                 done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._finish(future)
             self._ask_for_help()
-
-    def _start(self, unit: WorkUnit) -> None:
-        mine = replace(unit, cells=tuple(self.store.take(unit.cells)))
-        if mine.cells:
-            began = time.monotonic()
-            self._flying[self.executor.start(mine)] = mine, began
 
     def _finish(self, future: Future[list[Row]]) -> None:
         unit, began = self._flying.pop(future)
@@ -136,14 +134,11 @@ def run(
         with store.beating():
             running.until_done()
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(store, cells)) from None
+        states = store.states()
+        done = sum(states[cell.key] in FINISHED for cell in cells)
+        kept = f"{done:,} of {len(cells):,} cells are kept in {store.path}; run the same study again to go on"
+        raise KeyboardInterrupt(kept) from None
     finally:
         running.executor.stop()
         with suppress(StorageError):  # then whoever comes next sees that this process is dead
             store.release()
-
-
-def _kept(store: Store, cells: Sequence[Cell]) -> str:
-    states = store.states()
-    done = sum(states[cell.key] in FINISHED for cell in cells)
-    return f"{done:,} of {len(cells):,} cells are kept in {store.path}; run the same study again to go on"

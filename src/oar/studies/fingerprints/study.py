@@ -17,7 +17,6 @@ from oar.actions import Action, Perturb
 from oar.actions.choice import parts_of
 from oar.actions.participation import Best, participation_mask
 from oar.errors import StorageError
-from oar.goals.keep import SideEffectLimits
 from oar.people.wording import shown
 from oar.plans.fingerprints.behaviour import behaviour
 from oar.problem import Problem, Query
@@ -40,16 +39,7 @@ def fingerprint(
     queries: Mapping[str, Problem],
     effort: EffortLevel = EFFORTS["normal"],
 ) -> dict[str, Any]:
-    """Return a digest of each part, and a short description of each for messages.
-
-    Args:
-        problem: the study's problem.
-        own: the problem's own budget and share, which belong to cells.
-        solver: the solver of all cells.
-        models: the models by name.
-        queries: a problem for each query, by name.
-        effort: the solvers' effort if `solver` leaves it open; normal effort is not stored.
-    """
+    """Return a digest of each part, and a short description of each for messages; normal effort is not stored."""
     usual = effort == EFFORTS["normal"]
     solving = _solving(solver) if usual else (_solving(solver), effort)
     return {
@@ -162,11 +152,17 @@ def _acting(problem: Problem, own: Defaults) -> Any:
         if isinstance(action, Perturb):
             settings |= {"norm": action.norm.p, "budget": None if problem.allowance.single else action.budget}
         if own.participation is None:  # whoever it names, by mask, column or function, they are these
-            settings["participants"] = _who(problem, action)
+            best = action.participants.number if isinstance(action.participants, Best) else None
+            settings["participants"] = participation_mask(action.participants, action.seed, problem.people), best
         # Of an action of one's own its code is part of what members may do.
         kind: Any = (type(action).__name__, type(action)) if isinstance(action, Action) else type(action).__name__
         parts.append((kind, settings))
-    return parts, None if problem.kept is None else _keeping(problem.kept)
+    kept = problem.kept
+    if kept is None:
+        return parts, None
+    groups = None if kept.group is None else [str(value) for value in kept.group]
+    shares = kept.limits.changed if kept.limits.lost is None else (kept.limits.changed, kept.limits.lost)
+    return parts, (shares, kept.limits.worse, groups, None if kept.scored is None else tuple(kept.scored))
 
 
 def _solving(solver: Any) -> Any:
@@ -175,34 +171,12 @@ def _solving(solver: Any) -> Any:
     return (solver, own) if own else solver
 
 
-def _keeping(kept: SideEffectLimits) -> Any:
-    groups = None if kept.group is None else [str(value) for value in kept.group]
-    limits = kept.limits
-    shares = limits.changed if limits.lost is None else (limits.changed, limits.lost)
-    return shares, limits.worse, groups, None if kept.scored is None else tuple(kept.scored)
-
-
-def _who(problem: Problem, action: Any) -> Any:
-    mask = participation_mask(action.participants, action.seed, problem.people)
-    best = action.participants.number if isinstance(action.participants, Best) else None
-    return mask, best
-
-
 def _asking(problem: Problem) -> Any:
-    asked, query = problem.asked, problem.query
-    among = asked.among if asked.among.size else None
-    among = among
-    return (
-        (
-            asked.points,
-            asked.members,
-            among,
-            [wish.identity for wish in problem.wishes],
-        ),
-        {name: getattr(query, name) for name in ASKED},
-    )
+    asked, among = problem.asked, problem.asked.among if problem.asked.among.size else None
+    who = asked.points, asked.members, among, [wish.identity for wish in problem.wishes]
+    return who, {name: getattr(problem.query, name) for name in ASKED}
 
 
 def _words(query: Query) -> str:
-    features = query.features
+    features: Any = query.features
     return f"goal {query.goal!r}, {features!r}" if np.ndim(features) < 2 else f"goal {query.goal!r}, several people"

@@ -48,7 +48,9 @@ class Store:
         self.path, self.lease = Path(path), own_lease()
         check_place(self.path, create)
         with self._told():
-            self._connection = self._connected()
+            self._connection = sqlite3.connect(self.path.absolute(), timeout=PATIENCE, isolation_level=None)
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
         try:
             with self._told(), in_time(self._connection):
                 self._check(create)
@@ -57,18 +59,10 @@ class Store:
             raise
 
     def __enter__(self) -> Store:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self._connection.close()
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path.absolute(), timeout=PATIENCE, isolation_level=None)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        connection.execute("PRAGMA trusted_schema = OFF")
-        return connection
 
     def _check(self, create: bool) -> None:
         """Refuse a file without a study; an empty file, left by a kill, is new."""
@@ -229,14 +223,14 @@ class Store:
                     ("failed" if failed else "done", seconds, *values, cell.key, self.lease),
                 )
 
-    def release(self) -> None:
-        """Release the unfinished cells of this process."""
+    def release(self, *leases: str | None) -> int:
+        """Release the unfinished cells of some leases, or else of this process; return their number."""
+        free = (
+            "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
+            "AND claim IS ?"
+        )
         with self._writing() as connection:
-            connection.execute(
-                "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
-                "AND claim = ?",
-                (self.lease,),
-            )
+            return sum(connection.execute(free, (lease,)).rowcount for lease in leases or (self.lease,))
 
     def release_dead(self) -> int:
         """Release the cells of dead processes; return their number."""
@@ -245,17 +239,7 @@ class Store:
                 "SELECT claim, max(heartbeat) FROM cells WHERE status = 'running' GROUP BY claim"
             ).fetchall()
         dead = [lease for lease, beat in leases if lease != self.lease and not lives(lease or "", beat, self.path)]
-        if not dead:
-            return 0
-        freed = 0
-        with self._writing() as connection:
-            for lease in dead:
-                freed += connection.execute(
-                    "UPDATE cells SET status = 'pending', claim = NULL, heartbeat = NULL WHERE status = 'running' "
-                    "AND claim IS ?",
-                    (lease,),
-                ).rowcount
-        return freed
+        return self.release(*dead) if dead else 0
 
     def beat(self) -> None:
         """Record that this process is alive."""

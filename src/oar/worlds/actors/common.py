@@ -11,36 +11,30 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import is_number
+from oar.checks import check_that, is_number
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.signals import base as settings
-from oar.worlds.people.crowds import Data, handed_in, register_for
-from oar.worlds.people.uniform_draws import drawn_share
+from oar.signals.base import check_count
+from oar.worlds.people.crowds import Data, handed_in, pooled, register_of
+from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
+
+Mask = NDArray[np.bool_]
 
 
 def check_share(argument: str, value: Any) -> float:
     """Return a share of people; raise unless it is a number between 0 and 1."""
-    if not is_number(value) or not 0.0 <= value <= 1.0:
-        raise DataError(f"{argument}: must be a number between 0 and 1, got {value!r}.")
+    check_that(is_number(value) and 0 <= value <= 1, argument, "a number between 0 and 1", value)
     return float(value)
 
 
-def check_count(argument: str, value: Any, least: int = 0) -> int:
-    """Return a number of people, points or steps; raise unless it is whole, and at least `least`."""
-    settings.check_count(argument, value, least)
-    return int(value)
-
-
-def check_size(argument: str, value: Any, positive: bool = False) -> float:
-    """Return a finite number ≥ 0, or above 0."""
-    if not is_number(value) or not 0.0 <= value < np.inf or (positive and value == 0):
-        raise DataError(f"{argument}: must be a finite number {'>' if positive else '≥'} 0, got {value!r}.")
+def check_size(argument: str, value: Any) -> float:
+    """Return a finite number ≥ 0."""
+    check_that(is_number(value) and 0 <= value < np.inf, argument, "a finite number ≥ 0", value)
     return float(value)
 
 
-def check_query(value: Any) -> Array:
+def check_query(argument: str, value: Any) -> Array:
     """Return one person's features (d,), of its own memory."""
     try:
         query = np.array(value, dtype=np.float64)
@@ -51,27 +45,30 @@ def check_query(value: Any) -> Array:
     return query
 
 
-def check_name(value: Any) -> str:
+def check_name(argument: str, value: Any) -> str:
     """Return an actor's name; raise unless it is a text that is not empty."""
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"name: must be a text by which records know this actor, got {value!r}.")
+    known = isinstance(value, str) and value.strip()
+    check_that(known, argument, "a text by which records know this actor", value)
     return value
 
 
-def _least(least: int) -> Callable[[str, Any], int]:
-    return lambda argument, value: check_count(argument, value, least)
+def _at_least(least: int) -> Callable[[str, Any], int]:
+    def counted(argument: str, value: Any) -> int:
+        check_count(argument, value, least)
+        return int(value)
+
+    return counted
 
 
 SETTINGS: dict[str, Callable[[str, Any], Any]] = {
-    "query": lambda argument, value: check_query(value),
-    "share": check_share,
+    "query": check_query,
     "budget": lambda argument, value: check_budget(value, argument),
     "norm": lambda argument, value: Norm.of(value),
-    **dict.fromkeys(("add", "drop", "most", "count", "restarts"), _least(0)),
-    **dict.fromkeys(("steps", "refits"), _least(1)),
+    **dict.fromkeys(("add", "drop", "most", "count", "restarts"), _at_least(0)),
+    **dict.fromkeys(("steps", "refits"), _at_least(1)),
     **dict.fromkeys(("weight", "cost", "beyond"), check_size),
-    "follow": check_share,
-    "name": lambda argument, value: check_name(value),
+    **dict.fromkeys(("share", "follow"), check_share),
+    "name": check_name,
 }
 """What actors' settings must be, by their names."""
 
@@ -107,10 +104,9 @@ class Movers(CheckedActor):
 
 def code_of(label: Any, classes: tuple[Any, ...], argument: str) -> int:
     """Return a label's position among the classes; raise where it is not one of them."""
-    for code, known in enumerate(classes):
-        if known == label:
-            return code
-    raise DataError(f"{argument}: must be one of the classes {list(classes)!r}, got {label!r}.")
+    known = list(classes)
+    check_that(label in known, argument, f"one of the classes {known!r}", label)
+    return known.index(label)
 
 
 def fitting(query: Array, view: View) -> Array:
@@ -123,12 +119,11 @@ def fitting(query: Array, view: View) -> Array:
 
 def handed_in_before(view: View) -> Data:
     """Return all contributions of earlier rounds."""
-    width = view.crowd.features.shape[1]
-    found = Data(np.zeros((0, width)), np.zeros(0, dtype=np.intp), np.zeros(0))
-    for people in view.past:
-        features = np.asarray(people.features, dtype=np.float64)
-        found = found.joined(Data(features, people.codes(0, people.size).astype(np.intp), people.row_weights))
-    return found
+    if not view.past:
+        return Data(np.zeros((0, view.crowd.features.shape[1])), np.zeros(0, dtype=np.intp), np.zeros(0))
+    people = pooled(view.past)
+    features = np.asarray(people.features, dtype=np.float64)
+    return Data(features, people.codes(0, people.size).astype(np.intp), people.row_weights)
 
 
 def handed_in_now(view: View, deed: Deed) -> Data:
@@ -161,8 +156,8 @@ class Foresight:
 
 def population(people: Data, crowd: Crowd) -> Population:
     """Return people of a crowd's classes as an operator gets them."""
-    register = register_for(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
-    return register.people(people.features, people.codes, None if crowd.weights is None else people.weights)
+    weights = None if crowd.weights is None else people.weights
+    return register_of(crowd).people(people.features, people.codes, weights)
 
 
 def foresight(view: View, query: Array, goal: Any) -> Foresight:
@@ -176,6 +171,3 @@ def refuse_values(model: Any) -> None:
     """Raise where the operator predicts values: these actors need classes."""
     if getattr(model, "regresses", False):
         raise OptionError(f"model: must predict classes for this actor, got {model.name!r}, which predicts values.")
-
-
-Mask = NDArray[np.bool_]

@@ -14,8 +14,8 @@ import numpy as np
 
 from oar.actions import Perturb
 from oar.actions.choice import part_of, parts_of
-from oar.checks import check_kind, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_kind, check_that, with_near_names
+from oar.errors import OptionError
 from oar.plans import LeverPlan
 from oar.problem import Problem
 from oar.recourse import collective as planned
@@ -80,10 +80,9 @@ class CompetingCollective:
     policy: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse anything but a collective and a policy."""
         check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
-        if self.policy is not None and not is_policy(self.policy):
-            raise DataError(f"policy: must be a function of a view, such as PlanAnew(), got {self.policy!r}.")
+        known = self.policy is None or is_policy(self.policy)
+        check_that(known, "policy", "a function of a view, such as PlanAnew()", self.policy)
 
     @property
     def name(self) -> str:

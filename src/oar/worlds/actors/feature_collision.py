@@ -29,7 +29,7 @@ from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Sca
 from oar.models.autodiff.mlp import apply_layers
 from oar.typing import Label
 from oar.worlds.actors.common import Movers, code_of, fitting
-from oar.worlds.people.uniform_draws import drawn_count
+from oar.worlds.people.random_streams import drawn_count
 from oar.worlds.protocol import Array, Crowd, Deed, Rows, View
 
 Represent = Callable[[Array, Array], tuple[Array, Array]]
@@ -76,9 +76,11 @@ class FeatureCollision(Movers):
         represent = representation(view.operator.model, view.deployed.parameters)
         if represent is None:
             points = self._near(bases, (query + self.weight * bases) / (1 + self.weight))
-            return Deed(moves=points - bases, note={"apart": _mean_apart(((points - query) ** 2).sum(axis=1))})
-        points = collided(represent, query, bases, self.weight, self._near, self.steps)
-        return Deed(moves=points - bases, note={"apart": _mean_apart(represent(points, query)[0])})
+            squares = ((points - query) ** 2).sum(axis=1)
+        else:
+            points = collided(represent, query, bases, self.weight, self._near, self.steps)
+            squares = represent(points, query)[0]
+        return Deed(moves=points - bases, note={"apart": float(np.sqrt(squares).mean())})
 
     def _near(self, bases: Array, points: Array) -> Array:
         """Return points, projected onto the balls of the budget around their bases."""
@@ -86,12 +88,7 @@ class FeatureCollision(Movers):
 
 
 def collided(
-    represent: Represent,
-    query: Array,
-    bases: Array,
-    weight: float,
-    near: Callable[[Array, Array], Array],
-    steps: int,
+    represent: Represent, query: Array, bases: Array, weight: float, near: Callable[[Array, Array], Array], steps: int
 ) -> Array:
     """Return the ends (m, d) of forward-backward splitting; `near` (bases, points) projects onto allowed points."""
     points, sizes = bases.copy(), np.full(len(bases), 1.0)
@@ -167,7 +164,3 @@ def _hidden(model: Any, parameters: Any, features: Any) -> Any:
 
     activate = getattr(jax.numpy if model.activation == "tanh" else jax.nn, model.activation)
     return activate(apply_layers(parameters[:-1], features, model.activation))
-
-
-def _mean_apart(squares: Array) -> float:
-    return float(np.sqrt(squares).mean())

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,23 +25,13 @@ from oar.models import Centroids
 from oar.models.centroid.nearest_centroid import goal_loss
 from oar.solvers.discrete.greedy import falls
 from oar.tolerances import FALLS
-from oar.worlds.actors.common import CheckedActor, Foresight, handed_in_before, handed_in_now
+from oar.worlds.actors.common import Foresight, handed_in_before, handed_in_now
 from oar.worlds.deployed.model import deployed
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Deed, Rows, State
 
 NONE = -1
 SHORTLIST = 3  # single changes that are tried by refits before nothing is said to help
-
-
-class GreedyActor(CheckedActor):
-    """Base class of actors who choose changes greedily, each confirmed by a refit."""
-
-    query: Any
-    goal: Any
-    share: float
-    refits: int
-    name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +62,9 @@ class GreedyChoice:
 
 
 class Greedy:
-    """One round's search.
+    """One round's search, with at most `limits` changes of each kind, and at most so many `refits`.
 
-    Args:
-        foresight: the operator's retraining on a deed.
-        changes: the possible changes.
-        limits: the largest number of changes of each kind.
-        deed: a function of a list of changes to a deed.
-        batch: the number of changes in the first step; a step that does not help is halved.
-        refits: the largest number of retrainings.
+    The first step has `batch` changes; one that does not help is halved.
     """
 
     def __init__(

@@ -86,16 +86,16 @@ class AdvisedIndividuals(Movers):
     def act(self, view: View) -> Deed:
         """Advise everyone with a move to the goal, and move those who follow."""
         moves, asked, found = ways(view, self.goal, self.norm, self.budget)
-        moves = self._further(view, moves, found)
-        told = view.crowd.features[view.mine] + moves
-        promised = np.where(found, code_of(self.goal, view.crowd.classes, "goal"), -1).astype(np.intp)
+        code = code_of(self.goal, view.crowd.classes, "goal")
+        moves = self._further(view, moves, found, code)
+        told, promised = view.crowd.features[view.mine] + moves, np.where(found, code, -1).astype(np.intp)
         count = round(self.follow * int(found.sum()))
         followers = np.zeros(found.size, dtype=bool)
         followers[view.rng.permutation(np.flatnonzero(found))[:count]] = True
         note = {"wanting": int(asked.sum()), "advised": int(found.sum()), "moved": int(followers.sum())}
         return Deed(moves=np.where(followers[:, None], moves, 0.0), advice=(told, promised), note=note)
 
-    def _further(self, view: View, moves: Array, found: Mask) -> Array:
+    def _further(self, view: View, moves: Array, found: Mask, code: int) -> Array:
         """Return moves that go on beyond the boundary where the model still predicts the goal there."""
         if self.beyond == 0 or not found.any():
             return moves
@@ -104,9 +104,7 @@ class AdvisedIndividuals(Movers):
         longer = moves.copy()
         longer[found] *= factors[:, None]
         rows, model = view.crowd.features[view.mine], view.operator.model
-        kept = predictions(model, view.deployed.parameters, rows + longer) == code_of(
-            self.goal, view.crowd.classes, "goal"
-        )
+        kept = predictions(model, view.deployed.parameters, rows + longer) == code
         return np.where((kept & found)[:, None], longer, moves)
 
 

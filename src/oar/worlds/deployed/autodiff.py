@@ -23,7 +23,6 @@ class AutodiffDeployed:
     """Any other model, by JAX. People are padded to a power of two by rows of weight 0, so few shapes are compiled."""
 
     def __init__(self, model: Differentiable, parameters: Any, classes: int) -> None:
-        """Lay the parameters out flat."""
         need_jax_functions(model, "an actor")
         import jax
         from jax.flatten_util import ravel_pytree

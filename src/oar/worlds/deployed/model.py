@@ -34,27 +34,21 @@ class DeployedModel(Protocol):
 
     def predicted(self, rows: Array) -> Rows:
         """Return class codes (m,)."""
-        ...
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
         """Return L and ∇_θ L (p,) of one person."""
-        ...
 
     def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
         """Return L (m,) and ∇_x L (m, d)."""
-        ...
 
     def gradient(self, people: Data) -> Array:
         """Return Σ w ∇_θ ℓ (p,)."""
-        ...
 
     def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
         """Return s (m,) and ∇_x s (m, d)."""
-        ...
 
     def influence(self, pull: Array, people: Data) -> Array:
         """Return v (p,) for g = `pull`."""
-        ...
 
 
 def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> DeployedModel:

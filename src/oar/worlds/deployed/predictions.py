@@ -16,7 +16,6 @@ from oar.actions import Perturb
 from oar.checks import check_kind
 from oar.errors import NumericsError, OptionError
 from oar.goals import Members
-from oar.models import NearestCentroid
 from oar.models.centroid.nearest_centroid import Centroids, loss_and_margin, rival_ties
 from oar.models.linear.losses import Linear
 from oar.online.problem import check_retrained
@@ -31,14 +30,10 @@ FAR = -745.0  # log of the smallest positive number: where probabilities are 0
 
 def predictions(model: Any, parameters: Any, features: Array) -> Rows:
     """Return predicted class codes (n,)."""
-    if isinstance(parameters, Centroids):
-        return _distances(parameters, features).argmin(axis=1)
+    if isinstance(parameters, Centroids):  # one at a time: (n, k, d) would not fit a cache
+        away = [np.linalg.norm(features - position, axis=1) for position in parameters.positions]
+        return np.stack(away, axis=1).argmin(axis=1)
     return np.asarray(retraining.predictions(model, parameters, features), dtype=np.intp)
-
-
-def _distances(parameters: Centroids, features: Array) -> Array:
-    """Return distances (n, k), one centroid at a time: (n, k, d) would not fit a cache."""
-    return np.stack([np.linalg.norm(features - position, axis=1) for position in parameters.positions], axis=1)
 
 
 @dataclass(frozen=True)
@@ -60,14 +55,11 @@ class CollectiveOutcome:
 class WorldQuery:
     """A query that is evaluated under several models."""
 
-    def __init__(self, query: Any, model: Any, every_class: Population, argument: str) -> None:
+    def __init__(self, query: Any, model: Any, every_class: Population) -> None:
         """Read the query subjects and goals; `every_class` are people of all classes."""
-        check_kind(argument, query, Query, "an oar.Query(…)")
+        check_kind("query", query, Query, "an oar.Query(…)")
         if isinstance(query.features, Members):
-            raise OptionError(
-                f"{argument}: must be features in a world, got oar.Members; people change from round to round."
-            )
-        # Goals are read by the model that is known to problems; whatever is deployed has the same classes.
+            raise OptionError("query: must be features in a world, got oar.Members; people change from round to round.")
         self.problem = Problem(every_class, model, query, Perturb(0.0))
         self.points = self.problem.asked.points
 
@@ -106,13 +98,6 @@ def check_model(model: Any) -> None:
     if getattr(model, "regresses", False):
         raise OptionError(f"model: must predict classes in a world, got {model.name}, which predicts values.")
     check_retrained(model)
-
-
-def reading_model(model: Any) -> Any:
-    """Return the model that reads goals: itself, or nearest centroid for models that problems do not support."""
-    from oar.models import Differentiable
-
-    return model if isinstance(model, Differentiable) else NearestCentroid()
 
 
 def flat(parameters: Any) -> Array:

@@ -48,7 +48,6 @@ class Operator:
     def __init__(
         self, model: ModelLike, rule: Rule | None = None, defence: DefenceLike | None = None, name: str = "operator"
     ) -> None:
-        """Check that these go together."""
         check_model(model)
         self.rule = FullRefit() if rule is None else rule
         if isinstance(self.rule, type) or not all(hasattr(self.rule, part) for part in ("name", "reads", "update")):

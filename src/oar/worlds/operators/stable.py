@@ -80,7 +80,6 @@ class PerformativelyStable:
         most_steps: int | None = None,
         name: str = "performatively stable",
     ) -> None:
-        """Refuse settings that cannot be, or would do nothing."""
         self.method = choose("method", method, MOST_STEPS)
         if rate is not None:
             if method != "gradient":

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_whole, choose, with_near_names
+from oar.checks import check_that, check_whole, choose, with_near_names
 from oar.defences.settings import check_number
 from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
@@ -82,7 +82,6 @@ class StrategicAware:
         most_steps: int = 20,
         name: str = "strategic-aware",
     ) -> None:
-        """Refuse settings that cannot be."""
         if not isinstance(model.unscaled, Linear) or model.regresses:
             raise OptionError(
                 f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {model!r}."
@@ -180,7 +179,6 @@ class StrategicAware:
         if len(classes) != 2:
             raise DataError(f"people: {self.name} needs two classes, got {len(classes)}: {classes}.")
         favoured = classes[1] if self.favoured is None else self.favoured
-        if favoured not in classes:
-            raise DataError(f"favoured: must be one of the classes {classes}, got {favoured!r}.")
+        check_that(favoured in classes, "favoured", f"one of the classes {classes}", favoured)
         code = classes.index(favoured)
         return (1.0 if code == 1 else -1.0), np.asarray(people.codes(0, people.size) == code)

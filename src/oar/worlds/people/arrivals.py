@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oar.checks import choose, is_whole, with_near_names
+from oar.checks import check_that, choose, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people.labels import LabelCoding, label_array
+from oar.signals.base import check_count
 from oar.typing import PeopleLike
-from oar.worlds.people.crowds import crowd_of, names_of, some_of
+from oar.worlds.people.crowds import crowd_of, names_of, recoded, some_of
 from oar.worlds.protocol import Array, Crowd, Rows
 from oar.worlds.rounds.read_only import sealed
 
@@ -48,11 +49,11 @@ class FromPopulation:
         drift: ArrayLike | None = None,
         label: Labelling | None = None,
     ) -> None:
-        """Read the people once."""
         self._everyone = crowd_of(people, groups)
         self.classes, self.dimensions = self._everyone.classes, self._everyone.features.shape[1]
         self.names, self.group_names = self._everyone.names, names_of(self._everyone.groups)
-        self.per_round = _count(per_round, "per_round")
+        check_count("per_round", per_round)
+        self.per_round = int(per_round)
         self._walks = choose("way", way, WAYS) == "walk"
         self.fresh = self.returning = not self._walks
         self._drift = _vector(drift, self.dimensions, "drift")
@@ -92,9 +93,7 @@ class Blobs:
         groups: a function of features (n, d) and codes (n,) to groups (n,); None means that groups are classes.
     """
 
-    returning = False
-
-    fresh = True
+    returning, fresh = False, True
 
     def __init__(
         self,
@@ -108,7 +107,6 @@ class Blobs:
         balance: Any = None,
         groups: Callable[[Array, Rows], Any] | None = None,
     ) -> None:
-        """Check shapes and shares."""
         self._means = np.asarray(means, dtype=np.float64)
         if self._means.ndim != 2 or len(self._means) < 2 or not np.isfinite(self._means).all():
             raise DataError(f"means: must be finite numbers (k, d) with k ≥ 2 classes, got shape {self._means.shape}.")
@@ -118,13 +116,14 @@ class Blobs:
         self.classes = LabelCoding(label_array(given)).classes
         if len(given) != known or list(self.classes) != given:
             raise DataError(f"classes: must be {known} different labels in sorted order, got {given}.")
-        self.per_round = _count(per_round, "per_round")
+        check_count("per_round", per_round)
+        self.per_round = int(per_round)
         self._spread = np.broadcast_to(np.asarray(spread, dtype=np.float64), self.dimensions)
-        if not (np.isfinite(self._spread).all() and (self._spread > 0).all()):
-            raise DataError(f"spread: must be finite and above 0, got {spread!r}.")
+        positive = np.isfinite(self._spread).all() and (self._spread > 0).all()
+        check_that(positive, "spread", "finite and above 0", spread)
         self._drift = np.zeros_like(self._means) if drift is None else np.asarray(drift, dtype=np.float64)
-        if self._drift.shape not in ((self.dimensions,), self._means.shape) or not np.isfinite(self._drift).all():
-            raise DataError(f"drift: must be finite, ({self.dimensions},) or {self._means.shape}, got {drift!r}.")
+        fits = self._drift.shape in ((self.dimensions,), self._means.shape) and np.isfinite(self._drift).all()
+        check_that(fits, "drift", f"finite, ({self.dimensions},) or {self._means.shape}", drift)
         self._shares = np.full(known, 1 / known) if shares is None else np.asarray(shares, dtype=np.float64)
         self._balance = _vector(balance, known, "balance")
         self._groups = groups
@@ -183,7 +182,6 @@ class FromBatches:
         persons: bool | Sequence[ArrayLike] | None = None,
         label: Labelling | None = None,
     ) -> None:
-        """Read all batches, and agree on the classes."""
         given = list(batches)
         if not given:
             raise DataError("batches: must be one for each round, got none.")
@@ -199,21 +197,16 @@ class FromBatches:
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
         self.dimensions, self.names = first.features.shape[1], first.names
-        self._crowds = [sealed(self._recoded(crowd, number)) for number, crowd in enumerate(crowds)]
+        for number, crowd in enumerate(crowds):
+            if crowd.features.shape[1] != self.dimensions:
+                raise DataError(
+                    f"batches[{number}]: must have {self.dimensions} features as the first one, got "
+                    f"{crowd.features.shape[1]}."
+                )
+        self._crowds = [sealed(recoded(crowd, self.classes, crowd.names)) for crowd in crowds]
         self.group_names = names_of(np.concatenate([crowd.groups.astype(object) for crowd in crowds]))
         self._label = _labelling(label)
         self.returning = persons is not None
-
-    def _recoded(self, crowd: Crowd, number: int) -> Crowd:
-        if crowd.features.shape[1] != self.dimensions:
-            raise DataError(
-                f"batches[{number}]: must have {self.dimensions} features as the first one, got "
-                f"{crowd.features.shape[1]}."
-            )
-        places = np.array([self.classes.index(label) for label in crowd.classes], dtype=np.intp)
-        return Crowd(
-            crowd.features, places[crowd.codes], self.classes, crowd.groups, crowd.persons, crowd.weights, crowd.names
-        )
 
     def draw(self, number: int, rng: np.random.Generator) -> Crowd:
         """Return the round's batch."""
@@ -233,22 +226,14 @@ def _ended(number: int, held: str) -> DataError:
     )
 
 
-def _count(value: Any, argument: str) -> int:
-    if not is_whole(value) or value < 1:
-        raise DataError(f"{argument}: must be a whole number ≥ 1, got {value!r}.")
-    return int(value)
-
-
 def _vector(values: Any, size: int, argument: str) -> Array:
     given = np.zeros(size) if values is None else np.asarray(values, dtype=np.float64)
-    if given.shape != (size,) or not np.isfinite(given).all():
-        raise DataError(f"{argument}: must be {size} finite numbers, got {values!r}.")
+    check_that(given.shape == (size,) and np.isfinite(given).all(), argument, f"{size} finite numbers", values)
     return given
 
 
 def _labelling(label: Any) -> Labelling | None:
-    if label is not None and not callable(label):
-        raise DataError(f"label: must be a function of features to labels, got {label!r}.")
+    check_that(label is None or callable(label), "label", "a function of features to labels", label)
     return label
 
 
@@ -263,7 +248,7 @@ def _labels(label: Labelling | None, features: Array, classes: tuple[Any, ...]) 
     if len(found) != len(features):
         raise DataError(f"label: must return one label for each of {len(features)} people, got {len(found)}.")
     places = {known: code for code, known in enumerate(classes)}
-    unknown = [each for each in found.tolist() if each not in places]
-    if unknown:
-        raise DataError(f"label: must return labels among {classes}, got {unknown[0]!r}.")
+    for each in found.tolist():
+        if each not in places:
+            raise DataError(f"label: must return labels among {classes}, got {each!r}.")
     return np.array([places[each] for each in found.tolist()], dtype=np.intp)

@@ -61,6 +61,12 @@ def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Ro
     )
 
 
+def recoded(crowd: Crowd, classes: tuple[Any, ...], names: tuple[str, ...] | None) -> Crowd:
+    """Return a crowd with codes of other classes, its own among them, and features of these names."""
+    places = np.array([classes.index(label) for label in crowd.classes], dtype=np.intp)
+    return replace(crowd, codes=places[crowd.codes], classes=classes, names=names)
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """An operator's training data: features (n, d), classes by code (n,), and weights (n,)."""
@@ -135,6 +141,10 @@ class Register:
     def __init__(self, classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> None:
         """Keep one person of each class as a template."""
         features: Any = np.zeros((len(classes), dimensions))
+        if names is not None:
+            import pandas
+
+            features = pandas.DataFrame(features, columns=list(names))
         self.every_class = Population.of_codes(features, np.arange(len(classes)), classes)
         if self.every_class.classes != tuple(classes):
             raise DataError(
@@ -142,11 +152,6 @@ class Register:
                 f"{self.every_class.classes}, got {tuple(classes)}."
             )
         self.classes, self.dimensions, self.names = tuple(classes), dimensions, names
-        if names is not None:
-            import pandas
-
-            self.every_class = Population(pandas.DataFrame(features, columns=list(names)), self.every_class.labels)
-            self.every_class = self.every_class.some(np.arange(len(classes)))
 
     def people(self, features: Array, codes: Rows, weights: Array | None = None) -> Population:
         """Return people by codes."""
@@ -167,8 +172,7 @@ class Register:
                 f"{argument}: must have the arrivals' {self.dimensions} features and classes {self.classes}, got "
                 f"{crowd.features.shape[1]} features and classes {crowd.classes}."
             )
-        codes = np.array([self.classes.index(label) for label in crowd.classes], dtype=np.intp)[crowd.codes]
-        return Crowd(crowd.features, codes, self.classes, crowd.groups, crowd.persons, crowd.weights, self.names)
+        return recoded(crowd, self.classes, self.names)
 
     def check(self, crowd: Crowd, number: int) -> Crowd:
         """Return the world's own copy of the arrivals; raise where they do not fit this world."""
@@ -183,6 +187,11 @@ class Register:
         if not np.isfinite(crowd.features).all():
             raise DataError(f"{where}: features must be finite, got some that are not.")
         return sealed(crowd)
+
+
+def register_of(crowd: Crowd) -> Register:
+    """Return the cached register of a crowd's classes and features."""
+    return register_for(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
 
 
 def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:

@@ -17,10 +17,10 @@ from oar.online.stream import HISTORY
 from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
-from oar.worlds.people.crowds import Register, pooled, register_for
-from oar.worlds.people.decisions import depends_on_decisions, once_decided
-from oar.worlds.people.uniform_draws import drawn_share
-from oar.worlds.protocol import Array, Crowd, Rows
+from oar.worlds.people.crowds import pooled, register_of
+from oar.worlds.people.labels import depends_on_decisions, once_decided
+from oar.worlds.people.random_streams import drawn_share
+from oar.worlds.protocol import Crowd, Rows
 
 
 def acting_rule(view: CollectiveView) -> Any:
@@ -30,22 +30,16 @@ def acting_rule(view: CollectiveView) -> Any:
 
 def aim_of(view: CollectiveView) -> Aim:
     """Return the query's goal as a loss of θ, among all of the world's classes."""
-    every_class = register_of(view).every_class
+    every_class = register_of(view.crowd).every_class
     return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
 
 
 def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
     """Return the people whom the rule reads in this round if nobody moves, and which of them arrive in it."""
-    register = register_of(view)
-    people = pooled((*_read_before(view), register.of_crowd(view.crowd)))
+    people = pooled((*_read_before(view), register_of(view.crowd).of_crowd(view.crowd)))
     newest = np.zeros(people.size, dtype=bool)
     newest[people.size - view.crowd.size :] = True
     return people, newest
-
-
-def register_of(view: CollectiveView) -> Register:
-    """Return the register of this world's classes and features."""
-    return register_for(view.crowd.classes, view.crowd.features.shape[1], view.crowd.names)
 
 
 def _read_before(view: CollectiveView) -> tuple[Population, ...]:
@@ -81,11 +75,6 @@ def _expected_members(view: CollectiveView, crowd: Crowd, number: int) -> Rows:
     return np.flatnonzero(members)
 
 
-def _left(view: CollectiveView, persons: Rows) -> Array:
-    """Return how far persons may still move in all remaining rounds; ∞ where rounds do not share a budget."""
-    return np.maximum(view.collective.caps.total - view.spent_by(persons), 0.0)
-
-
 def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool) -> OnlineProblem:
     """Return the online problem of this round and the `ahead` − 1 next ones.
 
@@ -97,7 +86,7 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     All earlier batches that are still read count as one: a window that moves on leaves them together.
     """
     caps, collective = view.collective.caps, view.collective
-    register, batches, budgets, persons = register_of(view), [], [], []
+    register, batches, budgets, persons = register_of(view.crowd), [], [], []
     for number in range(view.number, view.number + ahead):
         here = real and number == view.number
         crowd = view.crowd if here else _expected(view, number)
@@ -108,37 +97,25 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
     before, rule, shared = _read_before(view), acting_rule(view), caps.total < np.inf
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
-    stream = _stream(batches, before)
-    left = [_left(view, some) for some in persons]
+    # Rounds' people, and after them who was there before; classes are the world's, also those that all lack.
+    sizes, rest = [batch.size for batch in batches], sum(batch.size for batch in before)
+    stream = Stream(pooled((*batches, *before)), np.repeat([*range(ahead), HISTORY], [*sizes, rest]))
+    if shared:  # of the history everyone is somebody else
+        known = np.concatenate(persons)
+        stream = replace(stream, who=np.append(known, int(known.max(initial=0)) + 1 + np.arange(rest)))
+    # How far persons may still move in all remaining rounds; ∞ where rounds do not share a budget.
+    left = [np.maximum(caps.total - view.spent_by(some), 0.0) for some in persons]
     try:
         return OnlineProblem(
-            _with_persons(stream, np.concatenate(persons)) if shared else stream,
+            stream,
             view.operator.model,
             rule,
             collective.query,
             [Perturb(np.minimum(each, most), norm=caps.norm) for each, most in zip(budgets, left, strict=True)],
             goal_for=goal_for,
-            shared=_padded(np.concatenate(left), stream.people.size) if shared else False,
+            shared=np.concatenate([*left, np.zeros(rest)]) if shared else False,
             start=view.deployed.parameters if shares_units(view.operator.model) else None,
         )
     except DataError as reason:
         since = f" (Rounds are counted from round {view.number}, in which this is planned.)" if view.number else ""
         raise DataError(f"{reason}{since}") from None
-
-
-def _stream(batches: list[Population], before: tuple[Population, ...]) -> Stream:
-    """Return rounds' people, and after them who was there before; classes are the world's, also those that all lack."""
-    sizes = [batch.size for batch in batches]
-    when = np.repeat([*range(len(batches)), HISTORY], [*sizes, sum(batch.size for batch in before)])
-    return Stream(pooled((*batches, *before)), when)
-
-
-def _with_persons(stream: Stream, persons: Rows) -> Stream:
-    """Return the stream with who everybody is, round after round; of the history everyone is somebody else."""
-    others = int(persons.max(initial=0)) + 1 + np.arange(stream.people.size - persons.size)
-    return replace(stream, who=np.append(persons, others))
-
-
-def _padded(values: Array, size: int) -> Array:
-    """Return values, and 0 for all of the history, who come last."""
-    return np.append(values, np.zeros(size - values.size))

@@ -11,7 +11,7 @@ from oar.checks import with_near_names
 from oar.errors import OptionError
 from oar.online.bound_training import shares_units, update_of
 from oar.worlds.actors.common import code_of
-from oar.worlds.actors.shortest_moves import shortest_moves
+from oar.worlds.actors.individuals import ways
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.deployed.predictions import predictions
 from oar.worlds.policies.foresight import acting_rule, aim_of, next_training_set
@@ -44,7 +44,6 @@ class Individually:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a margin that cannot be."""
         object.__setattr__(self, "margin", check_budget(self.margin, "margin"))
 
     def __call__(self, view: CollectiveView) -> Deed:
@@ -53,21 +52,16 @@ class Individually:
         goal = view.collective.query.goal
         if isinstance(goal, set | frozenset) or not np.isscalar(goal):
             raise OptionError(f"policy: Individually needs a single label as goal, got {goal!r}; use another policy.")
-        code = code_of(goal, view.crowd.classes, "goal")
-        model, parameters = view.operator.model, view.deployed.parameters
         rows, caps = view.crowd.features[view.mine], view.collective.caps
-        moves, promised = np.zeros_like(rows), np.full(len(rows), -1)
-        asks = np.flatnonzero(predictions(model, parameters, rows) != code)
-        own, found = shortest_moves(
-            model, parameters, rows[asks], code, caps.norm, caps.budget, len(view.crowd.classes)
-        )
-        lengths = caps.norm.length(own)
-        own = own * (1 + self.margin / np.where(lengths > 0, lengths, 1.0))[:, None]
-        found &= lengths + self.margin <= room_of(caps, view)[asks]
+        moves, _, found = ways(view, goal, caps.norm, caps.budget)
+        code, lengths = code_of(goal, view.crowd.classes, "goal"), caps.norm.length(moves)
+        moves *= (1 + self.margin / np.where(lengths > 0, lengths, 1.0))[:, None]
+        found &= lengths + self.margin <= room_of(caps, view)
         if self.margin > 0:  # past the boundary a third class may come
-            found[found] = predictions(model, parameters, rows[asks[found]] + own[found]) == code
-        moves[asks[found]], promised[asks[found]] = own[found], code
-        return Deed(moves=moves, advice=(rows + moves, promised))
+            there = rows[found] + moves[found]
+            found[found] = predictions(view.operator.model, view.deployed.parameters, there) == code
+        moves = np.where(found[:, None], moves, 0.0)
+        return Deed(moves=moves, advice=(rows + moves, np.where(found, code, -1)))
 
 
 @with_near_names

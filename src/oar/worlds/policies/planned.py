@@ -5,13 +5,13 @@ Plans assume that members' labels stay and that nobody else acts. The world reco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from oar.checks import choose, is_whole, with_near_names
-from oar.errors import DataError
+from oar.checks import check_that, choose, is_whole, with_near_names
 from oar.models import Centroids
 from oar.online import OnlineProblem, Rollout
 from oar.online.bound_training import bind, shares_units
@@ -20,7 +20,8 @@ from oar.recourse import collective
 from oar.solvers import ProjectedGradient
 from oar.typing import SolverLike
 from oar.worlds.collective import CollectiveView, room_of, within
-from oar.worlds.policies.foresight import problem_ahead, register_of
+from oar.worlds.people.crowds import register_of
+from oar.worlds.policies.foresight import problem_ahead
 from oar.worlds.protocol import Array, Deed
 
 A_FEW_STEPS = ProjectedGradient(max_steps=10, tolerance=1e-3, restarts=0)
@@ -44,9 +45,8 @@ class Replan:
     solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        if not is_whole(self.horizon) or self.horizon < 1:
-            raise DataError(f"horizon: must be a whole number of rounds ≥ 1, got {self.horizon!r}.")
+        whole = is_whole(self.horizon) and self.horizon >= 1
+        check_that(whole, "horizon", "a whole number of rounds ≥ 1", self.horizon)
         choose("goal_for", self.goal_for, GOAL_FOR)
 
     def __call__(self, view: CollectiveView) -> Deed:
@@ -80,32 +80,24 @@ class PlanOnce:
     solver: SolverLike | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         choose("goal_for", self.goal_for, GOAL_FOR)
 
-    def begin(self) -> _Following:
-        """Return the policy for one simulation, with nothing planned yet."""
-        return _Following(self)
+    def begin(self) -> Callable[[CollectiveView], Deed]:
+        """Return the policy for one simulation: it plans when it is first asked, and then follows the plan."""
+        made: list[tuple[int, _Signals]] = []
 
+        def followed(view: CollectiveView) -> Deed:
+            view.collective.only_moves("PlanOnce")
+            if not _able(view):
+                return Deed()
+            if not made:
+                problem = problem_ahead(view, view.rounds - view.number, self.goal_for, real=False)
+                found = _planned(problem, self.solver)
+                made.append((view.number, _Signals(problem, found.plan.each, found.loss)))
+            first, signals = made[0]
+            return signals.answered(view, view.number - first)
 
-class _Following:
-    """A plan that is made when it is first asked for, and then followed."""
-
-    def __init__(self, settings: PlanOnce) -> None:
-        self._settings = settings
-        self._plan: _Signals | None = None
-
-    def __call__(self, view: CollectiveView) -> Deed:
-        """Return what members do in this round."""
-        view.collective.only_moves("PlanOnce")
-        if not _able(view):
-            return Deed()
-        if self._plan is None:
-            self._first = view.number
-            problem = problem_ahead(view, view.rounds - view.number, self._settings.goal_for, real=False)
-            found = _planned(problem, self._settings.solver)
-            self._plan = _Signals(problem, found.plan.each, found.loss)
-        return self._plan.answered(view, view.number - self._first)
+        return followed
 
 
 class _Signals:
@@ -153,7 +145,7 @@ class _Signals:
         note = {"promised": self._promised}
         if self._by_class:
             return Deed(moves=within(self._average[number][codes], caps, view), note=note)
-        people = register_of(view).people(view.crowd.features[view.mine], codes)
+        people = register_of(view.crowd).people(view.crowd.features[view.mine], codes)
         training = bind(view.operator.model, people)
         features = training.moved(None)
         slopes = np.zeros((view.mine.size, training.dimensions))

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from oar.worlds.deployed.predictions import WorldQuery, predictions, share
 from oar.worlds.protocol import Array, Crowd, Rows, State
-from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Round
-from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData
+from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, MovementLedger, Round
+from oar.worlds.rounds.contributions import Act, RoundContributions
 
 
 class Ledger:
     """The ledger of all advice so far."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._given: list[tuple[str, int, Array, Rows]] = []
 
     def note(self, act: Act, number: int) -> None:
@@ -40,11 +39,6 @@ class Ledger:
         return share(np.concatenate(holds)) if holds else float("nan"), tuple(found)
 
 
-def filtered_of(state: State, handed: RoundData) -> NDArray[np.bool_]:
-    """Return the rows of the contributions on which the operator did not train."""
-    return np.zeros(handed.people.size, dtype=bool) if state.kept is None else ~np.asarray(state.kept, dtype=bool)
-
-
 def measured(
     model: Any,
     questions: Mapping[str | None, WorldQuery],
@@ -54,18 +48,16 @@ def measured(
     states: tuple[State, State, State],
     ledger: Ledger,
     number: int,
-    *,
     critical_mass: Mapping[str, float],
-    spent: Mapping[str, tuple[Rows, Array]],
-    heaviest: Mapping[str, float],
-    filtered: NDArray[np.bool_],
+    spent: Mapping[str, MovementLedger],
 ) -> Round:
     """Return the record of a round.
 
     `crowd` are the arrivals; `states` the models before, after, and in the shadow world.
     """
-    on_record, acts, handed = done.on_record, done.acts, done.handed
     before, after, shadow = states
+    kept = np.ones(done.people.size) if after.kept is None else after.kept
+    filtered = ~np.asarray(kept, dtype=bool)  # the rows on which the operator did not train
     said = predictions(model, after.parameters, holdout.features)
     earlier = said if after is before else predictions(model, before.parameters, holdout.features)
     otherwise = said if shadow is after else predictions(model, shadow.parameters, holdout.features)
@@ -75,13 +67,13 @@ def measured(
     return Round(
         number=number,
         crowd=crowd,
-        on_record=on_record,
-        batch=handed.people,
-        origin=handed.origin,
+        on_record=done.on_record,
+        batch=done.people,
+        origin=done.origin,
         deployed=before,
         state=after,
         shadow=shadow,
-        acts=acts,
+        acts=done.acts,
         outcomes={name: one.outcome(model, after.parameters) for name, one in questions.items()},
         before={name: one.outcome(model, before.parameters) for name, one in questions.items()},
         critical_mass=critical_mass,
@@ -91,8 +83,8 @@ def measured(
         accuracy_fall=share(right_otherwise) - share(right),
         validity=validity,
         advice=advice,
-        actors={act.name: _of_actor(act, on_record, handed, filtered, heaviest[act.name]) for act in acts},
-        spent=spent,
+        actors={act.name: _of_actor(act, done, filtered, spent[act.name].heaviest) for act in done.acts},
+        spent={name: (one.persons, one.totals) for name, one in spent.items()},
         shift=float(np.linalg.norm(after.flat - before.flat)),
         changed=share(said != earlier),
         retrained=bool(after.retrained),
@@ -129,18 +121,17 @@ def _coded(groups: NDArray[Any]) -> tuple[list[Any], Rows]:
     return names, np.array([names.index(group) for group in known], dtype=np.intp)[first]
 
 
-def _of_actor(act: Act, crowd: Crowd, handed: RoundData, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
+def _of_actor(act: Act, done: RoundContributions, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
     deed, lengths = act.deed, act.lengths
-    lost = handed.origin[filtered]
     return ActorRecord(
         members=int(act.mine.size),
-        acting=int(act.acting(crowd).sum()),
+        acting=int(act.acting(done.on_record).sum()),
         moved=int((lengths > 0).sum()),
-        **deed.counts(crowd.codes[act.mine]),
+        **deed.counts(done.on_record.codes[act.mine]),
         burden_mean=float(lengths.mean()) if lengths.size else 0.0,
         burden_max=float(lengths.max(initial=0.0)),
         burden_total=float(lengths.sum()),
         heaviest=heaviest,
-        filtered=int(np.isin(act.mine, lost).sum()),
+        filtered=int(np.isin(act.mine, done.origin[filtered]).sum()),
         note=dict(deed.note),
     )

@@ -134,7 +134,6 @@ class MovementLedger:
     """A ledger of the distance that each person has moved so far for one actor."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self.persons, self.totals = np.zeros(0, dtype=np.intp), np.zeros(0)
 
     def of(self, persons: Rows) -> Array:
@@ -145,11 +144,7 @@ class MovementLedger:
         return np.where(self.persons[places] == persons, self.totals[places], 0.0)
 
     def add(self, persons: Rows, lengths: Array, *, rows_add_up: bool) -> None:
-        """Record a round.
-
-        A person with several rows in it moves by the sum of its rows if a total limits them together (`rows_add_up`),
-        and otherwise by the row that moves farthest.
-        """
+        """Record a round: of a person's rows the farthest counts, or all where a total limits them (`rows_add_up`)."""
         some = lengths > 0
         if not some.any():
             return

@@ -36,78 +36,61 @@ COLUMNS = {
 """The columns of `Simulation.table()`."""
 
 
+EMPTY = {
+    "collective": tuple(COLUMNS),
+    "group": ("round", "group", "people", "accuracy", "changed", "accuracy_fall"),
+    "actor": ("round", "actor"),
+    "advice": ("round", "actor", "given", "age", "people", "valid"),
+}
+"""The tables, by what each has a row for in every round, with the columns of one without rows."""
+
+
 class Tables:
     """Rows of rounds, which become DataFrames on request."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.seen = 0
-        self._main: list[dict[str, Any]] = []
-        self._groups: list[dict[str, Any]] = []
-        self._actors: list[dict[str, Any]] = []
-        self._advice: list[dict[str, Any]] = []
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in EMPTY}
 
     def add(self, one: Round) -> None:
         """Record a round."""
         self.seen += 1
         for name in one.outcomes or (None,):
-            self._main.append(_row(one, name))
+            self._rows["collective"].append(_row(one, name))
         for group, record in one.groups.items():
-            self._groups.append({"round": one.number, "group": group, **vars(record)})
+            self._rows["group"].append({"round": one.number, "group": group, **vars(record)})
         for actor, done in one.actors.items():
             numbers = {part: value for part, value in vars(done).items() if part != "note"}
             notes = {f"note_{word}": value for word, value in done.note.items()}
-            self._actors.append({"round": one.number, "actor": actor, **numbers, **notes})
+            self._rows["actor"].append({"round": one.number, "actor": actor, **numbers, **notes})
         for advice in one.advice:
-            self._advice.append({"round": one.number, **vars(advice)})
+            self._rows["advice"].append({"round": one.number, **vars(advice)})
 
-    def main(self) -> Any:
-        """Return one row for each round and collective."""
-        return _frame(self._main, tuple(COLUMNS))
+    def frame(self, name: str) -> Any:
+        """Return a table, by its name in `EMPTY`."""
+        import pandas
 
-    def by_group(self) -> Any:
-        """Return one row for each round and group."""
-        return _frame(self._groups, ("round", "group", "people", "accuracy", "changed", "accuracy_fall"))
-
-    def by_actor(self) -> Any:
-        """Return one row for each round and actor."""
-        return _frame(self._actors, ("round", "actor"))
-
-    def by_advice(self) -> Any:
-        """Return one row for each round and earlier round in which an actor gave advice."""
-        return _frame(self._advice, ("round", "actor", "given", "age", "people", "valid"))
-
-
-def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Any:
-    import pandas
-
-    return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(columns))
+        return pandas.DataFrame(self._rows[name], columns=None if self._rows[name] else list(EMPTY[name]))
 
 
 NOBODY = ActorRecord(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0)
 NO_OUTCOME = CollectiveOutcome(None, NONE, None, ())  # type: ignore[arg-type]
 OF_ACTOR = ("members", "acting", "burden_mean", "burden_max", "burden_total", "heaviest", "filtered")
+OF_OUTCOME = ("prediction", "loss", "success")
+OF_ROUND = ("validity", "accuracy", "accuracy_fall", "collateral", "shift", "changed", "retrained")
 
 
 def _row(one: Round, name: str | None) -> dict[str, Any]:
     """Return a round as a collective has it; name is None where a world has no collective."""
     known: Any = name
-    outcome, done = one.outcomes.get(known, NO_OUTCOME), one.actors.get(known, NOBODY)
     found = {
         "round": one.number,
         "collective": name,
-        "prediction": outcome.prediction,
-        "loss": outcome.loss,
-        "success": outcome.success,
         "critical_mass": one.critical_mass.get(known, NONE),
         "advice": sum(advice.people for advice in one.advice),
-        "validity": one.validity,
-        "accuracy": one.accuracy,
-        "accuracy_fall": one.accuracy_fall,
-        "collateral": one.collateral,
         "collateral_worst": max(record.changed for record in one.groups.values()),
-        "shift": one.shift,
-        "changed": one.changed,
-        "retrained": one.retrained,
-    } | {part: getattr(done, part) for part in OF_ACTOR}
+    }
+    outcome, done = one.outcomes.get(known, NO_OUTCOME), one.actors.get(known, NOBODY)
+    for parts, of in ((OF_ROUND, one), (OF_OUTCOME, outcome), (OF_ACTOR, done)):
+        found |= {part: getattr(of, part) for part in parts}
     return {column: found[column] for column in COLUMNS}

@@ -20,12 +20,7 @@ from oar.worlds.rounds.refusals import allowed
 
 @dataclass(frozen=True, eq=False)
 class Act:
-    """One actor's part in a round.
-
-    Attributes:
-        name: the actor's name. mine: (m,), its people, as positions in the crowd.
-        deed: their deed. lengths: (m,), how far each moves.
-    """
+    """One actor's part in a round: its people, as positions (m,) in the crowd, their deed, and how far each moves."""
 
     name: str
     mine: Rows
@@ -82,32 +77,23 @@ def done_by(actor: Any, caps: Caps, view: View) -> Act:
     `view` is the world's own, which checks deeds. The actor gets a read-only copy, so that it cannot change data of the
     world, the operator or another actor; and the world keeps a copy of its answer.
     """
-    name = actor.name
-    done, lengths = allowed(name, caps, actor.act(handed_out(view)), view)
-    return Act(name, view.mine, done, sealed(lengths))
-
-
-def handed_out(view: View) -> View:
-    """Return a read-only copy for an actor, who is not trusted."""
     parts = ("crowd", "mine", "deployed", "past", "spent")
-    return replace(view, **{part: sealed(getattr(view, part)) for part in parts})
-
-
-@dataclass(frozen=True, eq=False)
-class RoundData:
-    """The operator's data of a round: the people, and the position in the crowd of each row (−1: an added point)."""
-
-    people: Population
-    origin: Rows
+    handed_out = replace(view, **{part: sealed(getattr(view, part)) for part in parts})
+    done, lengths = allowed(actor.name, caps, actor.act(handed_out), view)
+    return Act(actor.name, view.mine, done, sealed(lengths))
 
 
 @dataclass(frozen=True, eq=False)
 class RoundContributions:
-    """The contributions of a round under a model: all deeds, everyone's records, and the operator's data."""
+    """The contributions of a round under a model: all deeds, everyone's records, and the operator's data.
+
+    These are the people, and the position in the crowd of each row (−1: an added point).
+    """
 
     acts: tuple[Act, ...]
     on_record: Crowd
-    handed: RoundData
+    people: Population
+    origin: Rows
 
     @property
     def acting(self) -> set[str]:
@@ -115,15 +101,16 @@ class RoundContributions:
         return {act.name for act in self.acts if act.acted(self.on_record)}
 
 
-def handed_in(register: Register, crowd: Crowd, acts: Sequence[Act], relabel: Any) -> RoundData:
+def handed_in(register: Register, crowd: Crowd, acts: tuple[Act, ...], relabel: Any) -> RoundContributions:
     """Return everybody's contributions together.
 
     `relabel(rows, features)` gives the codes of people who moved and whose actor contributes no labels.
     """
     if not any(act.acted(crowd) for act in acts):
-        return RoundData(sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
+        return RoundContributions(acts, crowd, sealed(register.of_crowd(crowd)), sealed(np.arange(crowd.size)))
     data, origin = crowds.handed_in(crowd, [(act.mine, act.deed) for act in acts], relabel)
     if not origin.size:
         raise DataError("deeds: somebody's data must be left to train on, got a round in which everyone leaves.")
     weights = None if crowd.weights is None else data.weights
-    return RoundData(sealed(register.people(data.features, data.codes, weights)), sealed(origin))
+    people = register.people(data.features, data.codes, weights)
+    return RoundContributions(acts, crowd, sealed(people), sealed(origin))

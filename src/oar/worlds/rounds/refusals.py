@@ -90,28 +90,21 @@ def _read(who: str, deed: Deed, view: View) -> Deed:
     size, dimensions, classes = view.mine.size, view.crowd.features.shape[1], len(view.crowd.classes)
     if not isinstance(deed.note, Mapping):
         raise DataError(f"{who}: note must be a dict, got an object of type {type(deed.note).__name__}.")
-    pairs = {}
+    own: dict[str, Any] = {}
     for what, pair, rows, least in (("added", deed.added, None, 0), ("advice", deed.advice, size, -1)):
         if pair is None:
             continue
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise DataError(f"{who}: {what} must be a pair (features, codes), got {pair!r}.")
         count = np.shape(pair[1])[0] if rows is None and np.ndim(pair[1]) else rows or 0
-        pairs[what] = (
+        own[what] = (
             _array(who, f"{what} features", pair[0], (count, dimensions), FLOATS),
             _array(who, f"{what} codes", pair[1], (count,), CODES, classes, least),
         )
-    return Deed(
-        moves=_optional(who, "moves", deed.moves, (size, dimensions), FLOATS),
-        codes=_optional(who, "codes", deed.codes, (size,), CODES, classes),
-        leaves=_optional(who, "leaves", deed.leaves, (size,), FLAGS),
-        note=sealed(dict(deed.note)),
-        **pairs,
-    )
-
-
-def _optional(who: str, what: str, values: Any, shape: tuple[int, ...], kind: DType, classes: int | None = None) -> Any:
-    return None if values is None else _array(who, what, values, shape, kind, classes)
+    kinds = {"moves": ((size, dimensions), FLOATS), "codes": ((size,), CODES, classes), "leaves": ((size,), FLAGS)}
+    given = {what: (getattr(deed, what), *kind) for what, kind in kinds.items() if getattr(deed, what) is not None}
+    own |= {what: _array(who, what, *values) for what, values in given.items()}
+    return Deed(**own, note=sealed(dict(deed.note)))
 
 
 def _array(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oar.errors import DataError, NumericsError, OARError
 from oar.people import Population
-from oar.worlds.people.decisions import depends_on_decisions, once_decided
-from oar.worlds.people.labels import labels_after
+from oar.worlds.people.labels import depends_on_decisions, labels_after, once_decided
 from oar.worlds.people.random_streams import stream
 from oar.worlds.protocol import Crowd, Rows, State, View
 from oar.worlds.records.record import MovementLedger
-from oar.worlds.rounds.contributions import Act, RoundContributions, RoundData, done_by, handed_in, memberships
+from oar.worlds.rounds.contributions import Act, RoundContributions, done_by, handed_in, memberships
 from oar.worlds.rounds.read_only import sealed
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class SimulationRound:
         past: tuple[Population, ...],
         spent: Mapping[str, MovementLedger],
     ) -> None:
-        """Find each actor's people."""
         self.simulation, self.number, self.crowd = simulation, number, crowd
         self._deployed, self._past, self._spent = deployed, past, spent
         self._decides = depends_on_decisions(simulation.world.arrivals)
@@ -89,8 +88,8 @@ class SimulationRound:
             spent_by=copy.copy(self._spent[actor.name]).of,
         )
 
-    def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundData:
-        """Return the operator's data, if this is deployed."""
+    def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundContributions:
+        """Return the contributions of these acts, if this is deployed."""
         world, rng = self.simulation.world, stream(self.simulation.seed, "labels", self.number)
         crowd = self.on_record(state, acts)
 
@@ -102,8 +101,7 @@ class SimulationRound:
 
     def done(self, state: State) -> RoundContributions:
         """Return everybody's deeds if this is deployed, and the resulting contributions."""
-        acts = self.acts(state)
-        return RoundContributions(acts, self.on_record(state, acts), self.handed_in(acts, state))
+        return self.handed_in(self.acts(state), state)
 
     def retrained(
         self, state: State, done: RoundContributions, some: Callable[[Act, Crowd], Act] | None = None
@@ -117,31 +115,63 @@ class SimulationRound:
         """
         heard: list[RoundContributions] = []
 
-        def respond(other: State) -> Population:
-            answer = self.done(other) if done.acts else self.idle(other)
+        def respond(state: State) -> Population:
+            answer = self.done(state) if done.acts else self.handed_in((), state)
             if some is not None:
-                acts = tuple(some(act, answer.on_record) for act in answer.acts)
-                answer = RoundContributions(acts, answer.on_record, self.handed_in(acts, other))
+                answer = self.handed_in(tuple(some(act, answer.on_record) for act in answer.acts), state)
             heard.append(answer)
-            return answer.handed.people
+            return answer.people
 
         operator, rng = self.simulation.world.operator, stream(self.simulation.seed, "operator", self.number)
         where = f"round {self.number}"
-        batch = done.handed.people
+        batch = done.people
         found = deployed(operator, where, lambda: operator.retrain(state, batch, self.number, respond, rng))
         return found, tuple(heard)
 
-    def idle(self, state: State) -> RoundContributions:
-        """Return the contributions if nobody acts."""
-        return RoundContributions((), self.on_record(state, ()), self.handed_in((), state))
+    def critical_masses(
+        self, state: State, done: RoundContributions, after: State, acting: set[str]
+    ) -> dict[str, float]:
+        """Return the smallest share of its members that was found to suffice for each collective in `acting`.
 
-    def reached(self, name: str, state: State) -> bool:
+        Members are put in a random order; the first m of them act as recorded, the other members do not, everybody else
+        acts as recorded, and the operator retrains. Bisection finds an m that reaches the goal although m − 1 does not.
+        It is the smallest one if more members never do harm.
+        """
+        asking = [act for act in done.acts if act.name in self.simulation.questions and act.name in acting]
+        return {act.name: self._critical_mass(state, done, act, after) for act in asking}
+
+    def _critical_mass(self, state: State, done: RoundContributions, whose: Act, after: State) -> float:
+        name, size = whose.name, whose.mine.size
+
+        def some(act: Act, crowd: Crowd, count: int) -> Act:
+            if act.name != name:
+                return act
+            # Under another model, which an operator may ask about, there may be other members: as large a share then.
+            first = -(-count * act.mine.size // max(size, 1))
+            order = stream(self.simulation.seed, "order", name, self.number).permutation(act.mine.size)
+            return act.only(order[:first], crowd)
+
+        def enough(count: int) -> bool:
+            chosen = tuple(some(act, done.on_record, count) for act in done.acts)
+            fewer = self.handed_in(chosen, state)
+            return self._reached(name, self.retrained(state, fewer, partial(some, count=count))[0])
+
+        if enough(0):
+            return 0.0
+        if not self._reached(name, after):
+            return float("nan")
+        too_few, sufficient = 0, size
+        while sufficient - too_few > 1:
+            middle = (too_few + sufficient) // 2
+            if enough(middle):
+                sufficient = middle
+            else:
+                too_few = middle
+        return sufficient / size
+
+    def _reached(self, name: str, state: State) -> bool:
         """Report whether a model gives a collective's query its goal."""
         return self.simulation.questions[name].outcome(self.simulation.world.operator.model, state.parameters).success
-
-    def order(self, name: str, size: int) -> Rows:
-        """Return a random order of a collective's members."""
-        return stream(self.simulation.seed, "order", name, self.number).permutation(size)
 
 
 def before_decision(actor: Any) -> bool:

@@ -6,17 +6,22 @@ import numpy as np
 import pytest
 
 import oar
-from oar.worlds import Blobs, Collective, DoNothing, FromPopulation, Operator, World, simulate
-from oar.worlds.actors.index import (
+from oar.worlds import (
     AdvisedIndividuals,
+    Blobs,
+    Collective,
     CompetingCollective,
     Curators,
+    DoNothing,
+    FromPopulation,
     GradientMatching,
     Labellers,
+    Operator,
     StrategicIndividuals,
+    World,
+    simulate,
 )
-from oar.worlds.people.random_streams import stream
-from oar.worlds.people.uniform_draws import drawn_count, drawn_share, lots
+from oar.worlds.people.random_streams import drawn_count, drawn_share, lots, stream
 
 RNG = np.random.default_rng(0)
 PEOPLE = (RNG.normal(size=(30, 2)) + 2.0 * (np.arange(30) % 2)[:, None], np.arange(30) % 2)

@@ -12,15 +12,22 @@ import oar
 from oar.defences import Delayed, TrimmedCentroids
 from oar.models import SoftmaxRegression
 from oar.online import Window
-from oar.worlds import Blobs, Collective, Deed, Operator, PlanOnce, Replan, World, simulate
-from oar.worlds.actors.index import (
+from oar.worlds import (
     AdvisedIndividuals,
+    Blobs,
+    Collective,
     CompetingCollective,
     Curators,
+    Deed,
     FeatureCollision,
     GradientMatching,
     Labellers,
+    Operator,
+    PlanOnce,
+    Replan,
     StrategicIndividuals,
+    World,
+    simulate,
 )
 
 QUERY = (0.9, 0.2)
