@@ -79,17 +79,12 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class ActionRegion:
-    """Everybody's set of an own action, as loops over people ask for it; smaller radii are smaller copies of the set.
-
-    Attributes:
-        action: whose set it is.
-        who: the people. full: (n,) the action's reach. radii: (n,) how much of it may be used.
-    """
+    """Everybody's set of an own action, as loops over people ask for it; smaller radii are smaller copies of it."""
 
     action: Action
     who: Who
-    full: Array
-    radii: Array
+    full: Array  # (n,) the action's reach
+    radii: Array  # (n,) how much of it may be used
     norm: Norm = field(default_factory=lambda: Norm.of(2))
 
     @staticmethod

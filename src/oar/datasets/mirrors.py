@@ -59,13 +59,8 @@ def standard_content(
 ) -> bytes:
     """Return the unzipped content of a standard file: from the cache, or else from the first mirror that has it.
 
-    Args:
-        name: the file's name without .gz.
-        sha256: of the unzipped content; anything else is refused, from the cache as from a mirror.
-        cache: the folder to look in, and to keep a download in.
-        download: whether mirrors may be asked.
-        mirrors: addresses that the file's name is appended to, tried in turn.
-        timeout: seconds that a mirror may stay silent.
+    `name` is without .gz, `sha256` that of the unzipped content: anything else is refused, from the cache as from a
+    mirror, which may stay silent for `timeout` seconds.
     """
     trouble = [f"{cache} does not have it"]
     kept = find_file(cache, name)

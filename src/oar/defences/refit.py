@@ -16,17 +16,11 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class DefendedRefit:
-    """The refit of a defended operator to the contributors.
+    """The refit of a defended operator to the contributors."""
 
-    Attributes:
-        model: the model that is trained.
-        prepared: the people on whom it is trained, and their weights.
-        everyone: all contributors, in their places; people who are left out have weight 0.
-    """
-
-    model: Any
-    prepared: Prepared
-    everyone: Population
+    model: Any  # the model that is trained
+    prepared: Prepared  # the people on whom it is trained, and their weights
+    everyone: Population  # all contributors, in their places; people who are left out have weight 0
 
     def fit(self) -> Any:
         """Return the model's parameters."""
@@ -34,14 +28,7 @@ class DefendedRefit:
 
 
 def defended_refit(people: Population, model: Any, defence: Defence, deployed: Any = None) -> DefendedRefit:
-    """Return the refit of a defended model on these people.
-
-    Args:
-        people: the contributors.
-        model: the model that is trained without a defence.
-        defence: the operator's defence.
-        deployed: the defended model's earlier parameters; None for those of its fit to these people.
-    """
+    """Return a defended refit on contributors; `deployed` are earlier parameters, None for those of a fit to them."""
     defended = defence.model_for(model)
     if deployed is None and uses_deployed(defence):
         deployed = defended.fit(people)

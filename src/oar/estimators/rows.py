@@ -31,21 +31,14 @@ class EstimatorData:
 
 @dataclass(frozen=True, eq=False)
 class RowConversion:
-    """The way from features (n, d), as planning has them, to what an estimator is given.
+    """The way from features (n, d), as planning has them, to what an estimator is given."""
 
-    Attributes:
-        people: whose columns and classes these are.
-        table: of people with a schema: whether the estimator sees the table as it came, columns, levels and dtypes
-            included; otherwise it sees coordinates, an array of numbers. Of a frame of numbers it sees a frame, and of
-            an array an array.
-        codes: whether it is given classes as 0, 1, …, rather than labels as they came.
-        regresses: whether labels are values.
-    """
-
-    people: Population
+    people: Population  # whose columns and classes these are
+    # Of people with a schema: whether the estimator sees the table as it came, columns, levels and dtypes included, or
+    # coordinates, an array of numbers. Of a frame of numbers it sees a frame, and of an array an array.
     table: bool = True
-    codes: bool = False
-    regresses: bool = False
+    codes: bool = False  # whether it is given classes as 0, 1, …, rather than labels as they came
+    regresses: bool = False  # whether labels are values
 
     def rows(self, features: Array) -> Any:
         """Return people (m, d) as the estimator is to see them."""

@@ -71,12 +71,9 @@ def _named(estimator: Any, module: str, names: tuple[str, ...]) -> bool:
 
 
 def leaf_boxes(tree: Any, query: Array, scaled: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Return the least and greatest moves (l, d) of the query (d,) that end in each leaf.
+    """Return the least and greatest moves (l, d) of the query (d,) that end in each leaf of scikit-learn's `tree_`.
 
-    Args:
-        tree: scikit-learn's `tree_`.
-        query: where it stands.
-        scaled: what is done to rows (m, d) before the tree sees them, feature by feature and in order.
+    `scaled` is what is done to rows (m, d) before the tree sees them, feature by feature and in order.
     """
     splits = np.flatnonzero(tree.children_left != LEAF)
     lasts = np.full(tree.node_count, np.nan)

@@ -23,21 +23,13 @@ Array = NDArray[np.float64]
 
 
 class NoFront:
-    """Nothing in front of an estimator, which is given people's features as they are; `Front` has what a pipeline has.
+    """Nothing in front of an estimator, which is given features as they are; `Front` has what a pipeline has."""
 
-    Attributes:
-        empty: whether nothing stands before the estimator.
-        table: whether columns are told apart.
-        smooth: whether nothing in it has kinks.
-        invariant: whether a shift of everybody and the query changes nothing behind it.
-        equivariant: whether such a shift is at most a shift behind it.
-    """
-
-    empty: bool = True
-    table: bool = False
-    smooth: bool = True
-    invariant: bool = False
-    equivariant: bool = True
+    empty: bool = True  # whether nothing stands before the estimator
+    table: bool = False  # whether columns are told apart
+    smooth: bool = True  # whether nothing in it has kinks
+    invariant: bool = False  # whether a shift of everybody and the query changes nothing behind it
+    equivariant: bool = True  # whether such a shift is at most a shift behind it
 
     def behind(self, name: str) -> str:
         """Return the name of an estimator, and of what stands before it."""
@@ -71,12 +63,7 @@ class TwinParameters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The estimator itself, fitted.
-
-    Attributes:
-        outputs: (m, o) for people (m, d), as the twin has them.
-        unfinished: whether it warned that it had not converged.
-    """
+    """The estimator itself, fitted."""
 
     twin: Twin
     trained: FittedEstimator
@@ -100,19 +87,12 @@ class Original:
 @delegated("core", "convex", "regresses", "least_loss", "target_rows")
 @dataclass(frozen=True, eq=False)
 class Twin(Differentiable):
-    """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it.
+    """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it."""
 
-    Attributes:
-        estimator: an unfitted clone of what was given.
-        core: how its last step is differentiated.
-        front: what stands before that in a pipeline.
-        table: whether it sees a table as it came rather than as coordinates.
-    """
-
-    estimator: Any
-    core: Core
-    front: NoFront = field(default_factory=lambda: NO_FRONT)
-    table: bool = False
+    estimator: Any  # an unfitted clone of what was given
+    core: Core  # how its last step is differentiated
+    front: NoFront = field(default_factory=lambda: NO_FRONT)  # what stands before that in a pipeline
+    table: bool = False  # whether it sees a table as it came rather than as coordinates
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -17,13 +17,8 @@ Array = NDArray[np.float64]
 class Aimed:
     """Implements `Training` around another one; only `goal` changes, and what depends on it.
 
-    Args:
-        training: the model, bound to people.
-        wishes: what each query wants.
-        points: (q, d) where they stand; None where there is one, which may move: then it is where `goal` is asked.
-        members: (q,) who of the people they are, where they move with their own data; None where they do not.
-        together: how their losses become one.
-        anchors: people whose mean loss, at targets of their own, is added; None where there are none.
+    `points` (q, d) are None where there is one query, which may move: then it is where `goal` is asked. `members` (q,)
+    say who of the people queries are, where they move with their own data. The mean loss of `anchors` is added.
     """
 
     def __init__(

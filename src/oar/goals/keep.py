@@ -96,18 +96,12 @@ class Keep:
 
 
 class SideEffects(NamedTuple):
-    """The predictions of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
+    """The predictions of everyone, before and after a plan; nobody who asks as `oar.Members` counts."""
 
-    Attributes:
-        stays, moves: (n,) who is a bystander, and whose data change.
-        changed: (n,) whose predicted class changes, at their own features as they were.
-        had, has: (n,) who is predicted what is asked for: before, and after it where their own moves take them.
-    """
-
-    stays: Mask
+    stays: Mask  # stays, moves: (n,) who is a bystander, and whose data change
     moves: Mask
-    changed: Mask
-    had: Mask
+    changed: Mask  # (n,) whose predicted class changes, at their own features as they were
+    had: Mask  # had, has: (n,) who is predicted what is asked for: before, and after it where their own moves take them
     has: Mask
 
 

@@ -48,20 +48,13 @@ TIE = 1e-9  # leads in outputs below this share of them are ties: refits are unc
 
 @dataclass(frozen=True, eq=False)
 class ClassWish:
-    """A goal of classification: some classes that will do.
+    """A goal of classification: some classes that will do."""
 
-    Attributes:
-        codes: their codes. rivals: the codes of those that will not do.
-        every: the model's target (o,) for each class there is.
-        probability: how probable they must be together; None where being predicted is enough.
-        plain: whether it is one class.
-    """
-
-    codes: tuple[int, ...]
-    rivals: tuple[int, ...]
-    every: tuple[Array, ...]
-    probability: float | None = None
-    plain: bool = field(init=False)
+    codes: tuple[int, ...]  # their codes
+    rivals: tuple[int, ...]  # the codes of those that will not do
+    every: tuple[Array, ...]  # the model's target (o,) for each class there is
+    probability: float | None = None  # how probable they must be together; None where being predicted is enough
+    plain: bool = field(init=False)  # whether it is one class
 
     def __post_init__(self) -> None:
         """Note whether it is one class."""
@@ -168,15 +161,11 @@ def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]
 
 @dataclass(frozen=True, eq=False)
 class ValueWish:
-    """A value, or a range of values.
+    """A value, or a range of values."""
 
-    Attributes:
-        low, high: (o,), what counts as reached. nearest, farthest: (o,), the box that is aimed at.
-    """
-
-    low: Array
+    low: Array  # low, high: (o,), what counts as reached
     high: Array
-    nearest: Array
+    nearest: Array  # nearest, farthest: (o,), the box that is aimed at
     farthest: Array
 
     @property

@@ -28,19 +28,13 @@ ALL = slice(None)
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A refit: parameters θ (p,), the moved features that they were fitted to, and how well they were.
+    """A refit: parameters θ (p,), the moved features that they were fitted to, and how well they were."""
 
-    Attributes:
-        parameters: θ, flat.
-        features: the moved features, in whatever form the training keeps them.
-        residual: the norm of the training gradient at θ.
-        converged: whether the residual is below the tolerance that was asked for; of an estimator that stops before the
-            minimum by itself, that it came to its end.
-    """
-
-    parameters: Array
-    features: Any
-    residual: float
+    parameters: Array  # θ, flat
+    features: Any  # the moved features, in whatever form the training keeps them
+    residual: float  # the norm of the training gradient at θ
+    # whether the residual is below the tolerance that was asked for; of an estimator that stops before the minimum by
+    # itself, that it came to its end
     converged: bool
 
 
@@ -165,12 +159,7 @@ class ByColumns(Training, Protocol):
 class CostUnits:
     """A training whose moves are of some features alone, in cost, u = costs · δ; only what speaks of features changes.
 
-    Args:
-        training: with features (n, d).
-        columns: (r,) the features that may move.
-        costs: (r,) what a unit of each costs.
-        query: (d,) the query, for the features that do not move.
-        made: (n, r) moves made already, in cost; 0 for none.
+    `columns` (r,) may move, at `costs` (r,) a unit; others are the query's own (d,). `made` (n, r) moves were made.
     """
 
     def __init__(

@@ -65,14 +65,10 @@ HEAVY = 2.0  # from so many times the standard deviation within the range on, th
 
 @dataclass(frozen=True)
 class ObservedLimit:
-    """A column's limit, and why it is so.
-
-    Attributes:
-        column: which. limit: what it says; `FREE` where there is nothing to say. why: in words.
-    """
+    """A column's limit, and why it is so."""
 
     column: Column
-    limit: Limit
+    limit: Limit  # what it says; `FREE` where there is nothing to say
     why: str
 
 

@@ -90,13 +90,7 @@ EVERYWHERE = Everywhere()
 
 
 class Neighbourhood:
-    """The positions of people, and how near is near enough.
-
-    Args:
-        plausible: how near others must be.
-        features: (n, d) the people before any move.
-        scales: (d,) what makes distances of coordinates.
-    """
+    """The positions of people (n, d) before any move, and how near is near enough; `scales` (d,) make distances."""
 
     bounded = True
     """Whether there are places that are not near enough."""

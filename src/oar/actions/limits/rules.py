@@ -58,22 +58,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Range:
-    """Values of one column, as coordinates: between two edges, or some of a category's levels.
-
-    Attributes:
-        name: the column.
-        low, high: the edges.
-        open: whether the edges do not belong to it.
-        levels: of a category, positions of levels; None for all other columns.
-        whole: whether its values are whole numbers, so that they can be compared exactly.
-    """
+    """Values of one column, as coordinates: between two edges, or some of a category's levels."""
 
     name: str
-    low: float = -np.inf
+    low: float = -np.inf  # low, high: the edges
     high: float = np.inf
-    open: bool = False
-    levels: tuple[int, ...] | None = None
-    whole: bool = False
+    open: bool = False  # whether the edges do not belong to it
+    levels: tuple[int, ...] | None = None  # of a category, positions of levels; None for all other columns
+    whole: bool = False  # whether its values are whole numbers, so that they can be compared exactly
 
     @property
     def names(self) -> set[str]:

@@ -30,23 +30,15 @@ class CostRegion:
     """The feasible set of people's moves, in coordinates of cost u = costs · δ.
 
     Moves (n, r) are of some of the table's d coordinates: of those that somebody may move, once it is `reduced`.
-
-    Attributes:
-        region: where they may move to, categories mixed and steps not yet kept.
-        columns: (r,) which of the table's coordinates these are.
-        costs: (r,) the cost of a unit of each.
-        steps: (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
-        where: people's neighbourhood, where moves must be plausible.
-        features: (n, d) everyone before any move.
-        who: (n,) the members' positions among the people; `plausible.NOBODY` for the query.
     """
 
-    region: Region
-    columns: Rows
-    costs: Array
-    steps: Array
-    features: Array
-    where: Neighbourhood | Everywhere = EVERYWHERE
+    region: Region  # where they may move to, categories mixed and steps not yet kept
+    columns: Rows  # (r,) which of the table's coordinates these are
+    costs: Array  # (r,) the cost of a unit of each
+    steps: Array  # (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes
+    features: Array  # (n, d) everyone before any move
+    where: Neighbourhood | Everywhere = EVERYWHERE  # people's neighbourhood, where moves must be plausible
+    # (n,) the members' positions among the people; `plausible.NOBODY` for the query
     who: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     rules: ClassVar[tuple[EncodedRule, ...]] = ()
@@ -101,12 +93,9 @@ class CostRegion:
 
 @dataclass(frozen=True, eq=False)
 class RuledRegion(CostRegion):
-    """The same where there are if-then rules: `region` keeps each of them in one way, in which staying keeps it.
+    """The same where there are if-then rules: `region` keeps each of them in one way, in which staying keeps it."""
 
-    Attributes:
-        ruled: the rules, and everyone's region without them.
-    """
-
+    # the rules, and everyone's region without them
     ruled: TableRules = field(kw_only=True)  # type: ignore[misc]
 
     @property

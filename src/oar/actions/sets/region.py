@@ -39,41 +39,26 @@ SHORT = 1e-5  # how much weight the sum of what a move adds and takes has beside
 
 @dataclass(frozen=True)
 class Levels:
-    """The coordinates of one category.
+    """The coordinates of one category."""
 
-    Attributes:
-        place: which coordinates they are.
-        current: (n,) each person's level.
-        size: what a whole level is worth, in cost.
-    """
-
-    place: slice
-    current: NDArray[np.intp]
-    size: float
+    place: slice  # which coordinates they are
+    current: NDArray[np.intp]  # (n,) each person's level
+    size: float  # what a whole level is worth, in cost
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The feasible sets of n people's moves.
+    """The feasible sets of n people's moves."""
 
-    Attributes:
-        norm: of the budgets.
-        radii: (n,) budgets.
-        lower: (n, d), at most 0.
-        upper: (n, d), at least 0. A level that may not be taken has 0; the level that a person has is bounded by the
-            others alone.
-        levels: categories; their coordinates' bounds say only who may take which.
-        links: (m, d) rows a of a·u ≤ room.
-        room: (n, m), at least 0.
-    """
-
-    norm: Norm
-    radii: Array
-    lower: Array
-    upper: Array
-    levels: tuple[Levels, ...] = ()
-    links: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    room: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    norm: Norm  # of the budgets
+    radii: Array  # (n,) budgets
+    lower: Array  # (n, d), at most 0
+    upper: (
+        Array  # (n, d), at least 0; of levels 0 where one may not be taken, and the one held is bounded by the others
+    )
+    levels: tuple[Levels, ...] = ()  # categories; their coordinates' bounds say only who may take which
+    links: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (m, d) rows a of a·u ≤ room
+    room: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n, m), at least 0
 
     def of(self, rows: Rows | slice) -> Region:
         """Return the region of some of the people."""

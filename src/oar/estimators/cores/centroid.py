@@ -17,13 +17,9 @@ from oar.people import Population
 
 @dataclass(frozen=True, eq=False)
 class CentroidTwin(NearestCentroid):
-    """Nearest centroid as an estimator has it; `oar.Problem(people, estimator, …)` makes it.
+    """Nearest centroid as an estimator has it; `oar.Problem(people, estimator, …)` makes it."""
 
-    Attributes:
-        estimator: an unfitted clone of what was given.
-    """
-
-    estimator: Any = None
+    estimator: Any = None  # an unfitted clone of what was given
 
     def __repr__(self) -> str:
         """Show the estimator."""

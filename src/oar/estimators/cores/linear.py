@@ -174,18 +174,12 @@ def _shares(targets: Array) -> Array:
 
 
 class LinearCore(Core):
-    """z = W e + b; parameters are (o, d' + 1), the intercept last.
-
-    Attributes:
-        class_weights: how much people of each class count.
-        counts_own_class: whether, of several machines, each counts its own class by its weight and all others once.
-        held_by: what to use where there is no penalty and no minimum either, in words.
-    """
+    """z = W e + b; parameters are (o, d' + 1), the intercept last."""
 
     linear = True
     class_weights: ClassWeights = ALIKE
-    counts_own_class = False
-    held_by: str = "a larger penalty"
+    counts_own_class = False  # whether, of several machines, each counts its own class by its weight, all others once
+    held_by: str = "a larger penalty"  # what to use where there is no penalty and no minimum either, in words
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the linear model that the estimator is for people whose weights add up to `total`.

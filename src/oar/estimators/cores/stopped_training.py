@@ -173,18 +173,12 @@ def _no_curvature() -> NumericsError:
 
 
 class TrainedCore(Core):
-    """An estimator that is trained by its own `fit` alone.
-
-    Attributes:
-        estimator: unfitted; with a `random_state`, so that training can be repeated.
-        objective: what its training is headed to.
-        bends: whether its own second derivatives are used where they are positive.
-    """
+    """An estimator that is trained by its own `fit` alone."""
 
     convex = False
-    estimator: Any
-    objective: TrainedModel
-    bends: bool = True
+    estimator: Any  # unfitted; with a `random_state`, so that training can be repeated
+    objective: TrainedModel  # what its training is headed to
+    bends: bool = True  # whether its own second derivatives are used where they are positive
 
     def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:
         """Return settings of the objective that follow from who is there: labels and weights (n,) as handed over."""

@@ -42,22 +42,15 @@ STAYS, SHIFTS, CHANGES = range(3)  # what becomes of rows if everybody's are shi
 
 @dataclass(frozen=True)
 class Field:
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: what it is called; None where a transformer before it made an array of it.
-        kind: "number", "flag" (0 or 1), "ranks" (0, 1, … of levels in order) or "levels" (a place for each, of which a
-            person's is 1 and all others 0).
-        start: its first place in the rows.
-        levels: of all but numbers, in the order of their ranks or places.
-        present: which of these levels somebody has.
-    """
-
-    name: Any
+    name: Any  # what it is called; None where a transformer before it made an array of it
+    # "number", "flag" (0 or 1), "ranks" (0, 1, … of levels in order) or "levels" (a place for each, of which a person's
+    # is 1 and all others 0)
     kind: str
-    start: int
-    levels: tuple[Any, ...] = ()
-    present: tuple[bool, ...] = ()
+    start: int  # its first place in the rows
+    levels: tuple[Any, ...] = ()  # of all but numbers, in the order of their ranks or places
+    present: tuple[bool, ...] = ()  # which of these levels somebody has
 
     @property
     def width(self) -> int:
@@ -82,17 +75,11 @@ def dense() -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """The columns that come into a transformer.
-
-    Attributes:
-        fields: these.
-        frame: what they are in, as long as they still are a frame; None for an array.
-        sparse: reports whether scikit-learn keeps them in a sparse matrix.
-    """
+    """The columns that come into a transformer."""
 
     fields: tuple[Field, ...]
-    frame: Any = None
-    sparse: Callable[[], bool] = dense
+    frame: Any = None  # what they are in, as long as they still are a frame; None for an array
+    sparse: Callable[[], bool] = dense  # reports whether scikit-learn keeps them in a sparse matrix
 
     @property
     def width(self) -> int:
@@ -152,17 +139,11 @@ def flow_of(people: Population, table: bool, frame: Any) -> Flow:
 
 
 class BoundTransformer(NamedTuple):
-    """A transformer bound to columns.
+    """A transformer bound to columns."""
 
-    Attributes:
-        node: what it computes.
-        flow: what comes out.
-        learned: what it has learned, where it was fitted; meaningless where it was not.
-    """
-
-    node: Node
-    flow: Flow
-    learned: Learned = ()
+    node: Node  # what it computes
+    flow: Flow  # what comes out
+    learned: Learned = ()  # what it has learned, where it was fitted; meaningless where it was not
 
 
 class NodeInput(NamedTuple):
@@ -173,19 +154,14 @@ class NodeInput(NamedTuple):
 
 
 class TransformerKind(NamedTuple):
-    """One kind of transformer.
+    """One kind of transformer."""
 
-    Attributes:
-        bind: from (the transformer, fitted or not, and what comes in) to what it is there.
-        shift: from the transformer and what a common shift has become before it, to what it becomes.
-        smooth: whether it has no kinks.
-        table: whether it tells columns apart, so that of people with a schema it must be given the table.
-    """
-
+    # From the transformer, fitted or not, and what comes in, to what it is there
     bind: Callable[[Any, NodeInput], BoundTransformer]
+    # From the transformer and what a common shift has become before it, to what it becomes
     shift: Callable[[Any, int], int]
-    smooth: bool = True
-    table: bool = False
+    smooth: bool = True  # whether it has no kinks
+    table: bool = False  # whether it tells columns apart, so that of people with a schema it must be given the table
 
 
 def kind_of(transformer: Any) -> TransformerKind:

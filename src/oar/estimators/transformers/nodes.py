@@ -115,17 +115,12 @@ class Beside(Node):
 
 @dataclass(frozen=True)
 class ColumnEncoding:
-    """The encoding of one column: each of its levels is a row of a matrix (k, w'); a number stays one.
+    """The encoding of one column: each of its levels is a row of a matrix (k, w'); a number stays one."""
 
-    Attributes:
-        kind, start, levels: as those of a `Field`, with the number of levels.
-        matrix: what each level becomes.
-    """
-
-    kind: str
+    kind: str  # kind, start, levels: as those of a `Field`, with the number of levels
     start: int
     levels: int = 0
-    matrix: tuple[tuple[float, ...], ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()  # what each level becomes
 
 
 @dataclass(frozen=True)

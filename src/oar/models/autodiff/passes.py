@@ -185,11 +185,7 @@ def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
 
 
 def flattened(model: Differentiable, dimensions: int, outputs: int) -> tuple[NDArray[np.float64], Unravel]:
-    """Return the initial parameters as a float64 vector, and the way back; call it inside `jax.enable_x64(True)`.
-
-    Raises:
-        DataError: unless the initial parameters are a pytree of finite float arrays with at least one number.
-    """
+    """Return the initial parameters as a float64 vector, and the way back; call it inside `jax.enable_x64(True)`."""
     from jax.flatten_util import ravel_pytree
 
     flat, unravel = ravel_pytree(float_tree(model.initial(dimensions, outputs), f"initial: {model.name}'s parameters"))

@@ -193,10 +193,6 @@ class AutodiffTraining(SecondOrderTraining):
         """Refit: by the model's closed form where it has one, otherwise by L-BFGS and Newton from `start`.
 
         From the model's own start the result is a function of the data alone, bit for bit.
-
-        Raises:
-            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
-                infinity.
         """
         if self.model.closed_form is not None:
             return self._closed_fit(features, tolerance)

@@ -63,13 +63,7 @@ def _with_query(values: Array, mean: Array, variance: Array, own: float) -> tupl
 
 
 class MomentTraining(RowsTraining):
-    """Implements `Training` for a network with one normalised layer.
-
-    Args:
-        model: the network.
-        features: (n, d), everybody before any move.
-        weights: (n,), as given.
-    """
+    """Implements `Training` for a network with one normalised layer."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
         """Cut the network at its norm, and measure its inputs in units of the unmoved members."""
@@ -186,13 +180,7 @@ def _compiled(kinds: tuple[str, ...]) -> Any:
 
 
 class DeepTraining(RowsTraining):
-    """Implements `Training` for any network with batch norm.
-
-    Args:
-        model: the network.
-        features: (n, d), everybody before any move.
-        weights: (n,), as given.
-    """
+    """Implements `Training` for any network with batch norm."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
         """Keep the batch."""

@@ -177,15 +177,10 @@ def checked_layers(layers: Any) -> tuple[Layer, ...]:
 
 
 class Plain(NamedTuple):
-    """A network as bare arrays, so that networks of the same shape share what is compiled for them.
+    """A network as bare arrays, so that networks of the same shape share what is compiled for them."""
 
-    Attributes:
-        kinds: of each layer "dense", "norm" or its activation.
-        numbers: of each layer (weights, biases), (scale, shift, mean, variance) or ().
-    """
-
-    kinds: tuple[str, ...]
-    numbers: tuple[tuple[Any, ...], ...]
+    kinds: tuple[str, ...]  # of each layer "dense", "norm" or its activation
+    numbers: tuple[tuple[Any, ...], ...]  # of each layer (weights, biases), (scale, shift, mean, variance) or ()
 
 
 def as_plain(layers: Sequence[Any]) -> Plain:

@@ -246,19 +246,13 @@ class TestTimeBatchNorm(Differentiable):
 
 
 class Sides(NamedTuple):
-    """A network with one batch norm in two halves, affine but for activations right behind the norm.
+    """A network with one batch norm in two halves, affine but for activations right behind the norm."""
 
-    Attributes:
-        weights, biases: of the affine map before the norm, (u, d) and (u,).
-        norm, activations: what follows.
-        head, head_biases: of the affine map to the logits, (k, u) and (k,).
-    """
-
-    weights: Array
+    weights: Array  # weights, biases: of the affine map before the norm, (u, d) and (u,)
     biases: Array
-    norm: BatchNorm
+    norm: BatchNorm  # norm, activations: what follows
     activations: tuple[str, ...]
-    head: Array
+    head: Array  # head, head_biases: of the affine map to the logits, (k, u) and (k,)
     head_biases: Array
 
     def seen(self, values: Array) -> Array:

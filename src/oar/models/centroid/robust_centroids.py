@@ -156,11 +156,7 @@ def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: in
 @delegated("nearest", "check", "probabilities", "predict", "goal_loss")
 @dataclass(frozen=True)
 class RobustCentroids(Differentiable):
-    """Nearest centroid, with another average than the mean; given the centroids, it says what nearest centroid says.
-
-    Args:
-        mean: how the people of a class are averaged.
-    """
+    """Nearest centroid, with another average than the mean; given the centroids, it says what nearest centroid says."""
 
     mean: ClassMean = field(default_factory=PlainMean)
     nearest: ClassVar[NearestCentroid] = NearestCentroid()

@@ -72,18 +72,12 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A function to minimise.
+    """A function to minimise."""
 
-    Attributes:
-        value_gradient: its value and gradient.
-        product: its Hessian at a point, times a direction.
-        kept_spectrum: that of its Hessian somewhere else, if one is at hand, or None.
-        spectrum: that of its Hessian at a point; None where that costs too much, or there is none.
-    """
-
-    value_gradient: Callable[[Array], tuple[float, Array]]
-    product: Callable[[Array, Array], Array]
-    kept_spectrum: Callable[[], Spectrum | None]
+    value_gradient: Callable[[Array], tuple[float, Array]]  # its value and gradient
+    product: Callable[[Array, Array], Array]  # its Hessian at a point, times a direction
+    kept_spectrum: Callable[[], Spectrum | None]  # that of its Hessian somewhere else, if one is at hand, or None
+    # that of its Hessian at a point; None where that costs too much, or there is none
     spectrum: Callable[[Array], Spectrum | None]
 
     def at(self, parameters: Array) -> Point:
@@ -92,14 +86,10 @@ class Objective:
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bool, many_minima: bool) -> Point:
-    """Return a point with ‖∇R‖ ≤ tolerance, or the best one found.
+    """Return a point with ‖∇R‖ ≤ tolerance, or the best one found, from a sound start.
 
-    Args:
-        objective: what is minimised.
-        start: where to begin; it must be sound.
-        tolerance: the gradient norm that is enough.
-        from_afar: whether L-BFGS goes first; otherwise Newton does, as is right close to a minimum.
-        many_minima: whether descent with momentum comes before L-BFGS.
+    L-BFGS goes first `from_afar`, and before it descent with momentum where there are `many_minima`; otherwise Newton
+    does, as is right close to a minimum.
     """
     point, target = start, ROUGH
     if from_afar and many_minima:

@@ -60,19 +60,13 @@ def in_range(numbers: Array | float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The point at which conjugate gradients stopped.
+    """The point at which conjugate gradients stopped."""
 
-    Attributes:
-        solution: v.
-        residual: ‖g − H v‖.
-        curvature: the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was.
-        descent: the direction that ended the search because dᵀHd ≤ 0 to rounding; None if none did.
-    """
-
-    solution: Array
-    residual: float
+    solution: Array  # v
+    residual: float  # ‖g − H v‖
+    # the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was
     curvature: tuple[float, float]
-    descent: Array | None
+    descent: Array | None  # the direction that ended the search because dᵀHd ≤ 0 to rounding; None if none did
 
 
 def conjugate_gradients(
@@ -153,13 +147,7 @@ def spectral_length(squared: Array, curvature: Array, longest: Array) -> Array: 
 
 
 def spectral_length(squared: float | Array, curvature: float | Array, longest: float | Array) -> float | Array:
-    """Return min(‖s‖² / sᵀy, longest), or longest where sᵀy ≤ 0; of arrays, for each entry.
-
-    Args:
-        squared: ‖s‖², the squared length of the last step.
-        curvature: sᵀy, the change of the gradient along it; of a function that is maximised, −sᵀy.
-        longest: the longest step that is allowed.
-    """
+    """Return min(‖s‖² / sᵀy, longest), or longest where sᵀy ≤ 0 (−sᵀy of what is maximised); of arrays, each entry."""
     if np.ndim(curvature) == 0:
         return min(squared / curvature, longest) if curvature > 0 else longest
     curved = np.asarray(curvature > 0)

@@ -30,14 +30,7 @@ LEFT = 0.01  # what is left of the slope after that, at the least: e^(−4) is 0
 
 
 class SecondOrderTraining:
-    """The half of a `Training` that needs no more than risk, gradient and Hessian products.
-
-    Args:
-        model: what is trained.
-        features: (n, d).
-        targets: (n, o): one-hot or soft class labels, or real values.
-        weights: (n,), not negative, with sum 1.
-    """
+    """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
 
     parameter_count: int
     _start: Array
@@ -167,11 +160,7 @@ class SecondOrderTraining:
         return self._curvature.damping
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not.
-
-        Raises:
-            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
-        """
+        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not."""
         return self._curvature.solve(fit, right, start, tolerance)
 
     # -- what is computed must be numbers ----------------------------------------------------------------------------

@@ -33,12 +33,7 @@ SINGULAR = 1e-14  # of the diagonal: added to it, because H only steers
 
 
 class RefitsSideBySide:
-    """Softmax regression on few people, refitted to many moves at a time.
-
-    Attributes:
-        shape: of the parameters, (o, d + 1).
-        passes: how often everybody was gone through, in all lanes that were of interest.
-    """
+    """Softmax regression on few people, refitted to many moves at a time; `passes` are those of lanes of interest."""
 
     def __init__(self, model: SoftmaxRegression, training: LinearTraining) -> None:
         self._people, self._centre, self._scale, self._penalty = training.in_own_units()

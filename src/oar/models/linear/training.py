@@ -281,11 +281,7 @@ class LinearTraining(NewtonRefits):
         return found.parameters
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
-        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit.
-
-        Raises:
-            NumericsError: if there is no regulariser, and without one there is no minimum or more than one.
-        """
+        """Refit by damped Newton steps, whose curvature is kept; raise where there is no minimum, or more than one."""
         if self.model.l2 == 0:
             self._check_features(features)
         # A parabola's own Hessian leads to its minimum at once, from anywhere.

@@ -22,13 +22,9 @@ _EVAL = "call module.eval() first: training here is on everybody at once, and no
 
 
 class ModuleFunction:
-    """A module in float64, which is called with any θ.
+    """A module in float64, which is called with any θ; `start` is θ as it has it now, and `names` what is learned.
 
-    Attributes:
-        names: of what is learned.
-        start: θ as the module has it now.
-        device: where it computes.
-        in_matrices: (p,) 1 for entries of parameters that have two dimensions or more (weights), 0 for others.
+    `in_matrices` (p,) are 1 for entries of parameters that have two dimensions or more (weights), 0 for others.
     """
 
     def __init__(self, module: Any) -> None:

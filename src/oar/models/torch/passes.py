@@ -26,13 +26,7 @@ LOSSES = ("cross-entropy", "squared")
 class TorchPasses:
     """Functions of θ, rows (m, d), targets (m, o) and weights (m,), all of them tensors.
 
-    Args:
-        module: the user's, as a function of θ.
-        apply: `apply(module, rows)`, its outputs (m, o).
-        loss: from outputs (m, o) and targets (m, o) to everyone's loss (m,).
-        query_loss: the same for queries.
-        penalty: from θ to Ω.
-        gauge: from θ to the gauge.
+    Losses are functions of outputs and targets (m, o), everybody's (m,); penalty and gauge are functions of θ.
     """
 
     def __init__(

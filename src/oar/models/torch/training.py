@@ -24,9 +24,7 @@ from oar.tolerances import CONVERGED
 class TorchTraining(SecondOrderTraining):
     """Implements `Training` for a `TorchModel`.
 
-    Attributes:
-        witness: who retrains, for audits to tell.
-        inexact: a sentence, where the last refit is not at a minimum and signals there are approximate; "" otherwise.
+    `witness` says who retrains, and `inexact` that the last refit is not at a minimum, so that signals are approximate.
     """
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:

@@ -124,14 +124,7 @@ class Ensemble(Differentiable):
 
 
 class EnsembleTraining:
-    """Implements `Training` for models side by side.
-
-    Args:
-        model: which models they are.
-        parts: their trainings, bound to the same people.
-        weights: (n,) everyone's weight.
-        counts: (K, n) how often each model's draw has everyone.
-    """
+    """Implements `Training` for models side by side; `counts` (K, n) say how often each model's draw has everyone."""
 
     def __init__(self, model: Ensemble, parts: list[Any], weights: Array, counts: Array) -> None:
         self.model, self._counts = model, counts

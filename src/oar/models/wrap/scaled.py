@@ -38,27 +38,18 @@ FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share 
 
 @dataclass(eq=False)
 class PreprocessedRows:
-    """People who have moved, before they are preprocessed.
+    """People who have moved, before they are preprocessed."""
 
-    Attributes:
-        rows: (n, d) in their own units.
-        last: the statistics that they were last preprocessed by (as bytes), and how the model's training saw them then.
-    """
-
-    rows: Array
+    rows: Array  # (n, d) in their own units
+    # the statistics that they were last preprocessed by (as bytes), and how the model's training saw them then
     last: tuple[Any, Any] = (None, None)
 
 
 class PreprocessedTraining:
-    """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m.
+    """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m."""
 
-    Attributes:
-        inner: the model's own training, bound to the unmoved people as preprocessed.
-        first: m of the unmoved people, as one vector.
-    """
-
-    inner: Any
-    first: Array
+    inner: Any  # the model's own training, bound to the unmoved people as preprocessed
+    first: Array  # m of the unmoved people, as one vector
     targets: Any
     weights: Array
 
@@ -263,18 +254,11 @@ def _inner(parameters: Any, features: Any) -> tuple[Any, Any]:
 
 @dataclass(eq=False)
 class ScalerInput(PreprocessedRows):
-    """People who have moved, as the first scaler sees them: a, in those columns that may differ from the unmoved.
+    """People (n, r) as the first scaler sees them: a, in those columns that may differ from the unmoved."""
 
-    Attributes:
-        rows: (n, r) a there.
-        columns: (r,) all columns that are scaled, and all others that were moved.
-        before: (n, r) the unmoved people there.
-        scaled: (s,) where among the columns those are that are scaled.
-    """
-
-    columns: Columns = field(kw_only=True)
-    before: Array = field(kw_only=True)
-    scaled: Columns = field(kw_only=True)
+    columns: Columns = field(kw_only=True)  # (r,) all columns that are scaled, and all others that were moved
+    before: Array = field(kw_only=True)  # (n, r) the unmoved people there
+    scaled: Columns = field(kw_only=True)  # (s,) where among the columns those are that are scaled
 
     @cached_property
     def values(self) -> Array:
@@ -283,16 +267,11 @@ class ScalerInput(PreprocessedRows):
 
 
 class ScaledParameters(NamedTuple):
-    """The parameters of a scaler and of the model behind it.
+    """The parameters of a scaler and of the model behind it."""
 
-    Attributes:
-        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
-        model: the model's own parameters, which apply to scaled features.
-    """
-
-    centres: Any
+    centres: Any  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
     scales: Any
-    model: Any
+    model: Any  # the model's own parameters, which apply to scaled features
 
     def scaled(self, features: Any) -> Any:
         """Return features as the model sees them."""
@@ -305,30 +284,20 @@ class ScaledSignal(NamedTuple):
     With a = m₁ + s e the score is, up to a constant,
 
         v_θᵀ∇_θ ℓ(θ; e) − Σ_j e_j (shift_j + spread_j e_j),     shift = s (v_m₁ + 2 v_m₂ m₁),     spread = s² v_m₂.
-
-    Attributes:
-        parameters, signal: the model's own.
-        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
-        shift, spread: (d,), 0 where no scaler is refitted.
     """
 
-    parameters: Array
+    parameters: Array  # parameters, signal: the model's own
     signal: Array
-    centres: Array
+    centres: Array  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
     scales: Array
-    shift: Array
+    shift: Array  # shift, spread: (d,), 0 where no scaler is refitted
     spread: Array
 
 
 class ScaledTraining(PreprocessedTraining):
     """Implements `Training` for a model whose features are scaled before it is trained.
 
-    Args:
-        inner: the model's own training, bound to features as scaled for the unmoved people.
-        features: these features (n, d).
-        scales: the scale of every column for the unmoved people, 1 where it is not scaled.
-        centres: the centre of every column, 0 where it is not scaled.
-        columns: which columns are scaled (d,), by a scaler that is refitted.
+    `inner` is bound to `features` (n, d) as scaled for the unmoved people; `columns` (d,) have one that is refitted.
     """
 
     def __init__(

@@ -31,21 +31,13 @@ IN_CACHE = 1 << 13  # rows that are laid out side by side: 8,192 of ten float64 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One part's people as they were read.
+    """One part's people as they were read."""
 
-    Attributes:
-        features: (n, d) numbers, or d columns (n,) as files keep them.
-        labels: (n,) as stored.
-        weights: (n,), or None where all weigh 1.
-        name: of the part, for messages.
-        names: of the features, for messages, where they have names.
-    """
-
-    features: NDArray | tuple[NDArray, ...]
-    labels: NDArray
-    weights: NDArray[np.float64] | None
-    name: str
-    names: tuple[str, ...] = ()
+    features: NDArray | tuple[NDArray, ...]  # (n, d) numbers, or d columns (n,) as files keep them
+    labels: NDArray  # (n,) as stored
+    weights: NDArray[np.float64] | None  # (n,), or None where all weigh 1
+    name: str  # of the part, for messages
+    names: tuple[str, ...] = ()  # of the features, for messages, where they have names
 
     def slice(self, start: int, stop: int, checked: bool = True) -> NDArray[np.float64]:
         """Return the features of some consecutive people as C-ordered float64, and check that they are finite."""
@@ -243,11 +235,7 @@ class Engine(Protocol):
 
 @dataclass
 class Threads:
-    """Threads of this process, one for each core: reading, decoding and arithmetic all release the interpreter.
-
-    Args:
-        number: how many; None means one a core.
-    """
+    """Threads of this process, one for each core: reading, decoding and arithmetic all release the interpreter."""
 
     number: int | None = None
     traffic: Traffic = field(default_factory=Traffic)

@@ -31,12 +31,7 @@ class NoClassesError(DataError):
 
 
 class StreamedPopulation(Population):
-    """People in parts; made by `Population.from_parquet`, `from_memmap` and `from_dask`.
-
-    Attributes:
-        parts: where they are read.
-        engine: who reads them and does the arithmetic.
-    """
+    """People in parts, which an engine reads; made by `Population.from_parquet`, `from_memmap` and `from_dask`."""
 
     streamed = True
 

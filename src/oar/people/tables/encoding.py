@@ -29,15 +29,10 @@ USUAL = (str, bool, int, float)  # types of which every value but NaN is one
 
 @dataclass(frozen=True)
 class Encoding:
-    """The way from a table with this schema to coordinates (n, d), and back.
+    """The way from a table with this schema to coordinates (n, d), and back."""
 
-    Attributes:
-        schema: the columns.
-        dtypes: what pandas called each column's values, to be given back.
-    """
-
-    schema: Schema
-    dtypes: tuple[Any, ...]
+    schema: Schema  # the columns
+    dtypes: tuple[Any, ...]  # what pandas called each column's values, to be given back
 
     @cached_property
     def places(self) -> dict[str, slice]:
@@ -175,17 +170,11 @@ class Encoding:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One person of a table.
+    """One person of a table."""
 
-    Attributes:
-        encoding: of the table.
-        values: by column, as a frame gives them back.
-        index: of the frame; None where there is none.
-    """
-
-    encoding: Encoding
-    values: Mapping[str, Any]
-    index: Any = None
+    encoding: Encoding  # of the table
+    values: Mapping[str, Any]  # by column, as a frame gives them back
+    index: Any = None  # of the frame; None where there is none
 
     @cached_property
     def frame(self) -> Any:

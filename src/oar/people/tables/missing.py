@@ -20,14 +20,7 @@ CHOICES = ("refuse", "drop", "impute")
 
 
 def without_missing(frame: Any, schema: Schema | None, missing: str, never_filled: Sequence[str]) -> Any:
-    """Return the frame with no missing value in any column; labels and weights are never filled in.
-
-    Args:
-        frame: the table.
-        schema: what the columns are; only needed to fill them in.
-        missing: one of `CHOICES`.
-        never_filled: the target, and the weights if there are any.
-    """
+    """Return the frame without missing values, by one of `CHOICES`; labels and weights are never filled in."""
     choose("missing", missing, CHOICES)
     gaps = frame.isna()
     if not gaps.to_numpy().any():

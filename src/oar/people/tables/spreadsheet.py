@@ -17,12 +17,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def harmless_csv(table: pandas.DataFrame, json: Collection[str] = ()) -> str:
-    """Return a table as CSV whose texts are no formulas; whole numbers stay whole beside others.
-
-    Args:
-        table: any, without its index.
-        json: columns whose texts are JSON, where those that are numbers stay so.
-    """
+    """Return a table as CSV whose texts are no formulas; whole numbers stay whole, as do numbers in columns of JSON."""
     import pandas
 
     def cell_of(name: Any, cell: Any) -> Any:
