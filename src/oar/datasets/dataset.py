@@ -77,3 +77,11 @@ class TableDataset:
         """Show sizes rather than values."""
         classes = ", ".join(repr(label) for label in self.frame[self.target].unique())
         return f"TableDataset({self.name!r}, {len(self.frame):,} × {len(self.schema)}, {self.target}: {classes})"
+
+
+def with_levels(frame: pandas.DataFrame, schema: Schema) -> pandas.DataFrame:
+    """Return a frame whose columns of levels are categorical, as a schema has them."""
+    import pandas
+
+    kinds = {each.name: pandas.CategoricalDtype(list(each.levels), each.kind == "ordinal") for each in schema}
+    return frame.astype({each.name: kinds[each.name] for each in schema if each.levels})

@@ -32,6 +32,7 @@ from oar.people.tables.encoding import Encoding
 from oar.people.tables.files import read_table
 from oar.people.tables.from_frame import read_frame, with_column
 from oar.people.tables.schema import Schema
+from oar.people.wording import listed
 from oar.typing import Features, FilePath, Frame, Labels, Row, Weights
 
 
@@ -459,8 +460,7 @@ class Population(PopulationInParts):
     def __repr__(self) -> str:
         """Show sizes and classes."""
         plural = "feature" if self.dimensions == 1 else "features"
-        shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
-        return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
+        return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
 
 
 def _is_target_table(labels: Any) -> bool:

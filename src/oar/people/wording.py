@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from oar.checks import NEAR
@@ -62,6 +62,16 @@ def counted(number: int, one: str, more: str) -> str:
     ('1 member moves', '2,000 members move')
     """
     return f"{number:,} {one if number == 1 else more}"
+
+
+def listed(values: Iterable[Any], most: int, say: Callable[[Any], str] = repr) -> str:
+    """Return the first of some values in words, and whether there are more.
+
+    >>> listed("abc", 2)
+    "'a', 'b', …"
+    """
+    every = list(values)
+    return ", ".join(map(say, every[:most])) + (", …" if len(every) > most else "")
 
 
 def repeated(names: Iterable[Any]) -> list[Any]:

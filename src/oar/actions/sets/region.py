@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.actions.sets.norms import Norm
+from oar.actions.sets.norms import Norm, lifted
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -545,8 +545,4 @@ def _onto_simplex(points: Array, allowed: NDArray[np.bool_], size: Array) -> Arr
     highest = np.where(allowed, points, -np.inf).max(axis=1, keepdims=True)
     # Lower than `size` below the highest is 0 in any case.
     below = np.where(allowed, np.maximum(points - highest, -2 * size[:, None] - 1), -2 * size[:, None] - 1)
-    ordered = -np.sort(-below, axis=1)
-    candidates = (size[:, None] - np.cumsum(ordered, axis=1)) / np.arange(1, points.shape[1] + 1)
-    last = np.maximum((candidates + ordered > 0).sum(axis=1, keepdims=True), 1) - 1
-    found = np.maximum(np.take_along_axis(candidates, last, axis=1) + below, 0.0)
-    return np.where(allowed, found, 0.0)
+    return np.where(allowed, lifted(below, size[:, None]), 0.0)

@@ -19,6 +19,7 @@ from oar.people.labels import LabelCoding, label_array, plain
 from oar.people.parts.part import ContentCheck, Engine, Part, Rows, Threads, sliced
 from oar.people.population import Chunk, Population, added
 from oar.people.tables.arrays import CHUNK_ROWS
+from oar.people.wording import listed
 
 ASKED = "this question, or something that it was asked with,"
 MOST_CLASSES = 10_000
@@ -291,10 +292,7 @@ class StreamedPopulation(Population):
         """Show sizes, and classes where they are known; nothing is read for it."""
         plural = "feature" if self.dimensions == 1 else "features"
         parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts):,} parts"
-        told = ""
-        if "_coding" in self.__dict__:
-            some = ", ".join(repr(label) for label in self.classes[:6])
-            told = f", classes {some}{', …' if len(self.classes) > 6 else ''}"
+        told = f", classes {listed(self.classes, 6)}" if "_coding" in self.__dict__ else ""
         return f"Population({self.size:,} people in {parts}, {self.dimensions} {plural}{told})"
 
     # What would need everybody at once

@@ -19,7 +19,7 @@ from oar.errors import DataError
 from oar.people.labels import plain
 from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.schema import Column, Schema
-from oar.people.wording import nearest, repeated, shown
+from oar.people.wording import listed, nearest, repeated, shown
 
 Array = NDArray[np.float64]
 LARGEST = 1e100
@@ -103,7 +103,7 @@ class Encoding:
         for column in self.schema:
             values = point[self.places[column.name]]
             if not _is_possible(column, values):
-                got = ", ".join(repr(float(value)) for value in values[:12]) + (", …" if len(values) > 12 else "")
+                got = listed(values.tolist(), 12)
                 raise DataError(
                     f"{argument}: must be a person, with whole steps and one level a category, got {got} for column "
                     f"{column.name!r}; pass a row of the table."
@@ -225,12 +225,9 @@ def _is_possible(column: Column, values: Array) -> bool:
     if column.kind == "category":
         return bool(np.isin(values, (0.0, 1.0)).all() and values.sum() == 1)
     value = float(values[0])
-    if column.kind == "number":
-        return abs(value) <= LARGEST
-    least, most = {"boolean": (0, 1), "ordinal": (0, len(column.levels) - 1)}.get(
-        column.kind, (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1)
-    )
-    return value == np.floor(value) and least <= value <= most
+    if column.kind == "ordinal":
+        return value == np.floor(value) and 0 <= value <= len(column.levels) - 1
+    return _fits(column, value)
 
 
 def _numbers(column: Column, values: Any, argument: str) -> Array:
@@ -295,9 +292,8 @@ def _level_codes(column: Column, values: Any, argument: str) -> NDArray[np.intp]
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         value = values.iloc[unknown[0]]
-        hint = nearest(value, column.levels)
-        listing = ", ".join(shown(level) for level in column.levels[:12]) + (", …" if len(column.levels) > 12 else "")
-        raise DataError(f"{argument}: column {column.name!r} must be one of {listing}, got {shown(value)}.{hint}")
+        known, hint = listed(column.levels, 12, shown), nearest(value, column.levels)
+        raise DataError(f"{argument}: column {column.name!r} must be one of {known}, got {shown(value)}.{hint}")
     return codes
 
 

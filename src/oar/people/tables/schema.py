@@ -164,7 +164,7 @@ class Schema:
         for column in self.columns:
             lines = [f"[columns.{toml_key(column.name)}]", f"kind = {toml_value(column.kind)}"]
             if column.levels:
-                lines.append(f"levels = [{', '.join(toml_value(level) for level in column.levels)}]")
+                lines.append(f"levels = {toml_list(column.levels)}")
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks) + "\n"
 
@@ -393,6 +393,11 @@ def toml_key(name: str) -> str:
         if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
         else toml_value(name)
     )
+
+
+def toml_list(values: Iterable[Any]) -> str:
+    """Return a list of TOML."""
+    return f"[{', '.join(map(toml_value, values))}]"
 
 
 def toml_value(value: Any) -> str:
