@@ -30,7 +30,8 @@ class DefendedRefit:
 def defended_refit(people: Population, model: Any, defence: Defence, deployed: Any = None) -> DefendedRefit:
     """Return a defended refit on contributors; `deployed` are earlier parameters, None for those of a fit to them."""
     defended = defence.model_for(model)
-    if deployed is None and uses_deployed(defence):
+    parts = getattr(defence, "parts", (defence,))
+    if deployed is None and any(type(part).prepared is not Defence.prepared for part in parts):
         deployed = defended.fit(people)
     prepared = defence.prepared(people, defended, deployed, np.random.default_rng(SEED))
     if prepared.people is people:
@@ -38,9 +39,3 @@ def defended_refit(people: Population, model: Any, defence: Defence, deployed: A
     weights = np.zeros(people.size)
     weights[prepared.kept] = prepared.people.row_weights
     return DefendedRefit(defended, prepared, reweighed(people, defended, weights))
-
-
-def uses_deployed(defence: Defence) -> bool:
-    """Report whether a defence depends on the deployed parameters, so that a model must be fitted first."""
-    parts = getattr(defence, "parts", (defence,))
-    return any(type(part).prepared is not Defence.prepared for part in parts)

@@ -153,10 +153,7 @@ class BlackBox(Capabilities):
         notes: observations: ignored seeds, changed inputs, missing probabilities.
     """
 
-    convex = False
-    equivariant = False
     smooth = False
-    linear = False
     scales_itself = True
     only_asked = True
 

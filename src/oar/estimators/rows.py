@@ -100,14 +100,6 @@ def one_label_each(people: Population) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class FittedEstimator:
-    """A fitted estimator, and whether it warned that it had not converged."""
-
-    estimator: Any
-    unfinished: bool
-
-
 def unfitted(estimator: Any) -> Any:
     """Return an estimator with the same settings that has learned nothing: `warm_start` has nothing to start from."""
     from sklearn.base import clone
@@ -115,15 +107,15 @@ def unfitted(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def trained(estimator: Any, handed: EstimatorData) -> FittedEstimator:
-    """Fit a clone of the estimator; the estimator itself is never fitted."""
+def trained(estimator: Any, handed: EstimatorData) -> tuple[Any, bool]:
+    """Fit a clone of the estimator, never itself; return it, and whether it warned that it had not converged."""
     from sklearn.exceptions import ConvergenceWarning
 
     fresh = unfitted(estimator)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fresh.fit(handed.rows, handed.labels, **weight_argument(estimator, handed.weights))
-    return FittedEstimator(fresh, any(issubclass(one.category, ConvergenceWarning) for one in told))
+    return fresh, any(issubclass(one.category, ConvergenceWarning) for one in told)
 
 
 def weight_argument(estimator: Any, weights: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.cores.protocol import NO_PLACES, Core
-from oar.estimators.rows import FittedEstimator, RowConversion, last_step, one_label_each, trained, weight_argument
+from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import delegated
 from oar.people import Population
@@ -66,22 +66,18 @@ class Original:
     """The estimator itself, fitted."""
 
     twin: Twin
-    trained: FittedEstimator
+    estimator: Any
+    unfinished: bool  # whether it warned that it had not converged
     handing: RowConversion
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether it warned that it had not converged."""
-        return self.trained.unfinished
 
     @property
     def places(self) -> NDArray[np.intp]:
         """The positions of its classes among the people's; none where it predicts values."""
-        return NO_PLACES if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
+        return NO_PLACES if self.twin.regresses else self.handing.class_places(self.estimator.classes_)
 
     def outputs(self, features: Array) -> Array:
         """Return what it says of people (m, d)."""
-        return self.twin.core.outputs_of(self.trained.estimator, self.handing.rows(features), self.places)
+        return self.twin.core.outputs_of(self.estimator, self.handing.rows(features), self.places)
 
 
 @delegated("core", "convex", "regresses", "least_loss", "target_rows")
@@ -159,7 +155,7 @@ class Twin(Differentiable):
     def original(self, people: Population, features: Array) -> Original:
         """Train the estimator itself on people with these features (n, d), their labels and weights."""
         handing = self.handing(people)
-        return Original(self, trained(self.estimator, handing.handed(people, features)), handing)
+        return Original(self, *trained(self.estimator, handing.handed(people, features)), handing)
 
     def fit(self, people: Population) -> TwinParameters:
         """Train the estimator itself, and read what it has learned: then the twin predicts just as it does.
@@ -172,7 +168,7 @@ class Twin(Differentiable):
 
     def read(self, original: Original) -> TwinParameters:
         """Return the parameters of the estimator, fitted."""
-        fitted = original.trained.estimator
+        fitted = original.estimator
         front = self.front.read(fitted, original.handing.people)
         return TwinParameters(front, self.core.read(last_step(fitted), original.places))
 

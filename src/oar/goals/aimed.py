@@ -69,7 +69,8 @@ class Aimed:
         return loss, pull, own
 
     def _all(self, parameters: Array, points: Array) -> tuple[float, Array, Array]:
-        judged = self._judged(parameters, points)
+        wished = zip(self._wishes, points, strict=True)
+        judged = [wish.judged(self._training, parameters, point) for wish, point in wished]
         loss, shares = self._together(np.array([loss for loss, _, _ in judged]))
         pull = sum(share * pull for share, (_, pull, _) in zip(shares, judged, strict=True))
         slopes = np.array([share * slope for share, (_, _, slope) in zip(shares, judged, strict=True)])
@@ -78,8 +79,3 @@ class Aimed:
             losses, by_parameters, _ = goals(self._training, parameters, rows, targets)
             loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
         return loss, np.asarray(pull), slopes
-
-    def _judged(self, parameters: Array, points: Array) -> list[tuple[float, Array, Array]]:
-        return [
-            wish.judged(self._training, parameters, point) for wish, point in zip(self._wishes, points, strict=True)
-        ]

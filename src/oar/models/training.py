@@ -107,7 +107,10 @@ def displaced(features: Array, moves: Array | None, columns: Some = ALL) -> Arra
 
 
 class RowsTraining:
-    """The half of a `Training` that keeps people as they came, and whose fit is a formula: nothing is searched."""
+    """The half of a `Training` that keeps people as they came, and whose fit is a formula S of them.
+
+    Nothing is searched; unless a subclass says otherwise, it is as if training minimised ½‖θ − S‖², so that H = I.
+    """
 
     def __init__(self, model: Any, features: Array, weights: Array, parameter_count: int) -> None:
         """Keep the model, features (n, d) and weights (n,) that sum to 1."""
@@ -122,6 +125,14 @@ class RowsTraining:
     def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves, which are (n, r) where `columns` (r,) says of which features."""
         return displaced(self._features, moves, columns)
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return the direction: H = I."""
+        return direction.copy()
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return v = g."""
+        return right.copy()
 
     def contributing(self, targets: Array, weights: Array) -> Any:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""

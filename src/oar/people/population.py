@@ -88,7 +88,8 @@ class Population(PopulationInParts):
         labels = in_memory(labels, "labels")
         if is_series(labels):
             check_index(labels, self._table.index, "labels")
-        self.has_label_rows = _is_target_table(labels)
+        table = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1
+        self.has_label_rows = is_frame(labels) or table
         if self.has_label_rows:
             self._take_rows(labels)
         else:
@@ -144,9 +145,9 @@ class Population(PopulationInParts):
         """
         table, column = with_column(in_memory(frame, "frame"), target, "target")
         table, weighed = with_column(table, weights, "weights")
-        framed = read_frame(table, column, schema, weighed, missing)
-        people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding, people._target, people._imputed = framed.encoding, column, framed.imputed
+        coordinates, labels, given, encoding, imputed = read_frame(table, column, schema, weighed, missing)
+        people = cls(coordinates, labels, given)
+        people._encoding, people._target, people._imputed = encoding, column, imputed
         return people
 
     @classmethod
@@ -461,11 +462,6 @@ class Population(PopulationInParts):
         """Show sizes and classes."""
         plural = "feature" if self.dimensions == 1 else "features"
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
-
-
-def _is_target_table(labels: Any) -> bool:
-    """Report whether labels are a two-dimensional table of numbers rather than one label a person."""
-    return is_frame(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1)
 
 
 def _unused_categories(labels: Any) -> list:

@@ -34,7 +34,7 @@ class CentroidTwin(NearestCentroid):
     def original(self, people: Population, features: Array) -> OriginalCentroids:
         """Train the estimator itself on people with these features (n, d) and their labels."""
         handing = RowConversion(people, table=False)
-        fitted = trained(self.estimator, handing.handed(people, features)).estimator
+        fitted, _ = trained(self.estimator, handing.handed(people, features))
         places = handing.class_places(fitted.classes_)
         return OriginalCentroids(fitted, handing, places)
 

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 
 from oar.checks import need_jax
 from oar.errors import DataError
-from oar.estimators.cores.linear_models import (
-    Machines,
-    SignedValues,
-    Softmax,
-    Values,
-)
+from oar.estimators.cores.linear_models import Machines, SignedValues, Softmax, Values
 from oar.estimators.cores.protocol import Array, Core, refused
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, single_output
 from oar.models.linear.training import LinearTraining
@@ -178,6 +173,8 @@ class LinearCore(Core):
 
     linear = True
     class_weights: ClassWeights = ALIKE
+    intercept: bool = True
+    scaling: float = np.inf  # the size of the feature whose weight the intercept is; ∞ where it is not penalised
     counts_own_class = False  # whether, of several machines, each counts its own class by its weight, all others once
     held_by: str = "a larger penalty"  # what to use where there is no penalty and no minimum either, in words
 
@@ -187,6 +184,11 @@ class LinearCore(Core):
         `own_class` are class weights (k,) where machines count their own class by them, and else empty.
         """
         raise NotImplementedError
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether there is an intercept, which nothing penalises."""
+        return self.intercept and np.isinf(self.scaling)
 
     def check(self, people: Population) -> None:
         """Raise where class weights are not for these people."""
@@ -275,11 +277,6 @@ class LogisticCore(LinearCore):
             scaling=float(estimator.intercept_scaling) if liblinear else np.inf,
         )
 
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether the intercept is free."""
-        return self.intercept and np.isinf(self.scaling)
-
     def check(self, people: Population) -> None:
         """Raise where liblinear would have to tell more than two classes apart."""
         super().check(people)
@@ -315,11 +312,6 @@ class RidgeCore(LinearCore):
         alpha = one_alpha(estimator) if hasattr(estimator, "alpha") else 0.0
         return cls(alpha, bool(estimator.fit_intercept), type(estimator).__name__)
 
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether there is an intercept."""
-        return self.intercept
-
     def model(self, total: float, own_class: Array) -> Linear:
         """Return ridge regression with the penalty as it is for so much weight."""
         return Ridge(self.alpha / total) if self.intercept else Values(self.alpha / total, False)
@@ -340,11 +332,6 @@ class RidgeClassifierCore(LinearCore):
         """Read the settings of a RidgeClassifier."""
         refuse_positive(estimator)
         return cls(one_alpha(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
-
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether there is an intercept."""
-        return self.intercept
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the regression with the penalty as it is for so much weight."""

@@ -245,7 +245,7 @@ class TrainedTraining(AutodiffTraining):
             from scipy.sparse import csr_matrix
 
             handed = csr_matrix(handed)
-        fitted = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given)).estimator
+        fitted, _ = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given))
         self.passes += int(np.max(getattr(fitted, "n_iter_", 1)))
         places = NO_PLACES if self.core.regresses else self._handing.class_places(fitted.classes_)
         if not self.core.regresses and places.size < len(self._people.classes):

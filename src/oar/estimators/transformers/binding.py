@@ -270,10 +270,6 @@ def _robust(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     return _numeric(incoming, make)
 
 
-def _normalizer(normalizer: Any, incoming: NodeInput) -> BoundTransformer:
-    return _numeric(incoming, lambda seen: (UnitLength(str(normalizer.norm)), (), seen.flow.width))
-
-
 def _pca(pca: Any, incoming: NodeInput) -> BoundTransformer:
     wanted = pca.n_components
     if isinstance(wanted, str):
@@ -343,10 +339,6 @@ def _function(transformer: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(transformer, "func", None) is not None:
         raise refused("FunctionTransformer(func=…)", "is a function of its own")
     return BoundTransformer(Node(), incoming.flow)
-
-
-def _pipeline(pipeline: Any, incoming: NodeInput) -> BoundTransformer:
-    return bind_all([step for _, step in pipeline.steps], incoming)
 
 
 def _columns(transformer: Any, incoming: NodeInput) -> BoundTransformer:
@@ -424,7 +416,7 @@ def _centred(attribute: str) -> Callable[[Any, int], int]:
 
 
 KNOWN: dict[str, TransformerKind] = {
-    "Pipeline": TransformerKind(_pipeline, _through),
+    "Pipeline": TransformerKind(lambda own, incoming: bind_all(_parts(own), incoming), _through),
     "ColumnTransformer": TransformerKind(
         _columns, lambda all_, shift: max(kind_of(one).shift(one, shift) for one in _parts(all_)), table=True
     ),
@@ -432,7 +424,10 @@ KNOWN: dict[str, TransformerKind] = {
     "MinMaxScaler": TransformerKind(_min_max, lambda _, shift: STAYS if shift <= SHIFTS else shift, smooth=False),
     "MaxAbsScaler": TransformerKind(_max_abs, lambda _, shift: STAYS if shift == STAYS else CHANGES, smooth=False),
     "RobustScaler": TransformerKind(_robust, _centred("with_centering"), smooth=False),
-    "Normalizer": TransformerKind(_normalizer, lambda _, shift: STAYS if shift == STAYS else CHANGES),
+    "Normalizer": TransformerKind(
+        lambda own, incoming: _numeric(incoming, lambda seen: (UnitLength(str(own.norm)), (), seen.flow.width)),
+        lambda _, shift: STAYS if shift == STAYS else CHANGES,
+    ),
     "OneHotEncoder": TransformerKind(_one_hot, lambda _, shift: CHANGES, table=True),
     "OrdinalEncoder": TransformerKind(_ordinal, lambda _, shift: CHANGES, table=True),
     "SimpleImputer": TransformerKind(_imputer, lambda _, shift: shift),

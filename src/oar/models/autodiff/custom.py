@@ -111,7 +111,15 @@ class Custom(Differentiable):
         given = self._init
         if callable(given):
             given = given(dimensions, outputs, self._seed) if _takes(given, 3) else given(dimensions, outputs)
-        return _finite_tree(given)
+        import jax
+
+        tree = float_tree(given, "init:")
+        leaves = jax.tree.leaves(tree)
+        wrong = sum(int((~np.isfinite(leaf)).sum()) for leaf in leaves)
+        if wrong or not sum(leaf.size for leaf in leaves):
+            got = f"{wrong} that are not finite" if wrong else "none"
+            raise DataError(f"init: must be finite numbers, at least one, got {got}.")
+        return tree
 
     def training(self, people: Population) -> Any:
         """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
@@ -123,19 +131,14 @@ class Custom(Differentiable):
         if self._outputs is not None:
             return self
         if count not in self._with_outputs:
-            complete = copy.copy(self)
-            complete._outputs = self._minus_losses(count)
-            self._with_outputs[count] = complete
+            import jax
+
+            def minus_losses(parameters: Any, features: Any) -> Any:
+                return -jax.vmap(lambda target: self._loss(parameters, features, target))(jax.numpy.eye(count))
+
+            complete = self._with_outputs[count] = copy.copy(self)
+            complete._outputs = minus_losses
         return self._with_outputs[count]
-
-    def _minus_losses(self, count: int) -> Callable[..., Any]:
-        import jax
-        import jax.numpy as jnp
-
-        def outputs(parameters: Any, features: Any) -> Any:
-            return -jax.vmap(lambda target: self._loss(parameters, features, target))(jnp.eye(count))
-
-        return outputs
 
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the user's outputs."""
@@ -237,16 +240,3 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _finite_tree(given: Any) -> Any:
-    """Return what `init` gives with float64 leaves; raise a DataError that names `init` where it is no such thing."""
-    import jax
-
-    tree = float_tree(given, "init:")
-    leaves = jax.tree.leaves(tree)
-    wrong = sum(int((~np.isfinite(leaf)).sum()) for leaf in leaves)
-    if wrong or not sum(leaf.size for leaf in leaves):
-        got = f"{wrong} that are not finite" if wrong else "none"
-        raise DataError(f"init: must be finite numbers, at least one, got {got}.")
-    return tree

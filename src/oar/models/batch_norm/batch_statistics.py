@@ -107,14 +107,6 @@ class MomentTraining(RowsTraining):
         values, _ = self._inputs(features)
         return parameters - np.hstack([values, values**2])
 
-    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return the direction: H = 1."""
-        return direction.copy()
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v = g."""
-        return right.copy()
-
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
         """Return s_i (n,); targets play no part."""
         self.passes += 1

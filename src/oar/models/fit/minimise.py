@@ -185,34 +185,24 @@ def newton(objective: Objective, point: Point, tolerance: float) -> Point:
             spectrum, fresh, built = objective.spectrum(point.parameters), True, built + 1
             if spectrum is None:
                 return _by_products(objective, point, tolerance)
-        radius = radius or _first_radius(point, spectrum)
-        taken = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1)
+        # At first a small share of the parameters' length, or of √R where they are near zero: the units are the same
+        radius = radius or FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
+        taken, serves = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1), False
         if taken is not None:
-            point, radius = taken.point, taken.radius
+            point, radius, serves = taken
         elif fresh:
             break
-        if taken is None or not taken.serves:
-            spectrum = None
-        fresh = False
+        spectrum, fresh = spectrum if serves else None, False
     return point
 
 
-def _first_radius(point: Point, spectrum: Spectrum) -> float:
-    """Return a small share of the parameters' own length, or of √R where they are near zero: the units are the same."""
-    return FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
+def _trusted_step(
+    objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int
+) -> tuple[Point, float, bool] | None:
+    """Take a step, at a smaller radius if need be; None if none of the trials will do.
 
-
-@dataclass(frozen=True, eq=False)
-class _Taken:
-    """A step: where it led, the radius to try from there, and whether the Hessian that it was made of still serves."""
-
-    point: Point
-    radius: float
-    serves: bool
-
-
-def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int) -> _Taken | None:
-    """Take a step, at a smaller radius if need be; None if none of the trials will do."""
+    Return where it led, the radius to try from there, and whether the Hessian that it was made of still serves.
+    """
     for _ in range(trials):
         step, expected = spectrum.step_within(point.gradient, radius)
         if not (in_range(step) and expected > 0):
@@ -222,11 +212,11 @@ def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius
             fallen, contracts = point.value - new.value, new.residual <= KEEP * point.residual
             if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
                 if new.residual <= 0.9 * point.residual:
-                    return _Taken(new, radius, contracts)
+                    return new, radius, contracts
             elif fallen >= FOLLOWS * expected:
-                return _Taken(new, max(radius, 3 * size), contracts or size > 0.9 * radius)
+                return new, max(radius, 3 * size), contracts or size > 0.9 * radius
             elif fallen >= FAILS * expected:
-                return _Taken(new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts)
+                return new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts
         radius = 0.25 * size
     return None
 

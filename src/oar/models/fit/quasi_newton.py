@@ -81,7 +81,7 @@ def conjugate_gradients(
 
     Stops at a direction of no positive curvature: there the quadratic has no minimum.
     """
-    solution, residual, conditioned = np.zeros_like(right), right, precondition or _unchanged
+    solution, residual, conditioned = np.zeros_like(right), right, precondition or (lambda vector: vector)
     if start is not None:
         solution, residual = start, right - product(start)
         if not np.linalg.norm(residual) <= np.linalg.norm(right):  # a start that is worse than none
@@ -105,10 +105,6 @@ def conjugate_gradients(
         energy, last = float(residual @ scaled), energy
         direction = scaled + (energy / last) * direction
     return Solution(solution, float(np.linalg.norm(residual)), (least, largest), None)
-
-
-def _unchanged(vector: Array) -> Array:
-    return vector
 
 
 class InverseCurvature:
@@ -176,6 +172,11 @@ class NewtonRefits:
     risk_gradient: Callable[[Array, Any], tuple[float, Array]]
     product: Callable[[Array, Any, Array], Array]
     hessian: Callable[[Array, Any], Array]
+    _bound: Callable[[Any], Linear]  # the inverse of a bound for H
+    _measured_afresh: Callable[[NewtonPoint, Any], NewtonPoint]  # the gradient, where a fit turns out to be hard
+    _unbalanced: Callable[[NewtonPoint], bool]  # whether a small gradient is not enough yet
+    _best_lengths: Callable[[NewtonPoint, Array, Any], Array | None]  # what share of a step is best for each output
+    model: Any
     _small: bool
     _quick: bool
     _unit: float
@@ -185,23 +186,7 @@ class NewtonRefits:
     @property
     def name(self) -> str:
         """Under which messages know the model."""
-        raise NotImplementedError
-
-    def _bound(self, features: Any) -> Linear:
-        """Return the inverse of a bound for H."""
-        raise NotImplementedError
-
-    def _measured_afresh(self, point: NewtonPoint, features: Any) -> NewtonPoint:
-        """Measure the gradient again where a fit turns out to be hard."""
-        return point
-
-    def _unbalanced(self, point: NewtonPoint) -> bool:
-        """Report whether a small gradient is not enough yet."""
-        return False
-
-    def _best_lengths(self, point: NewtonPoint, step: Array, features: Any) -> Array | None:
-        """Return what share of the step is best for each output (o,); None where the model cannot tell."""
-        return None
+        return self.model.name
 
     def _renewed(self, parameters: Array, features: Any) -> InverseCurvature:
         """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""

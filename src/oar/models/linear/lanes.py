@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.linear.losses import at_once
+from oar.models.linear.losses import KINDS
 from oar.models.linear.training import LinearTraining
 from oar.tolerances import SUFFICIENT
 
@@ -76,13 +76,13 @@ def _refitted(model: SoftmaxRegression, chunk: Any, penalty: Any, query: Any, ta
     shape = start.shape
 
     def risk(parameters: Any) -> tuple[Any, Any]:
-        value, gradient = at_once(model, "risk", chunk, parameters)
+        value, gradient = KINDS["risk"](model, chunk, parameters)
         pressed = (penalty @ parameters.ravel()).reshape(shape)
         return value + 0.5 * (parameters * pressed).sum(), gradient + pressed
 
     def curved(parameters: Any) -> tuple[Any, Any]:
         """Return H with every parameter in units in which it bends by 1, and these units (p,)."""
-        hessian = at_once(model, "hessian", chunk, parameters).reshape(start.size, start.size) + penalty
+        hessian = KINDS["hessian"](model, chunk, parameters).reshape(start.size, start.size) + penalty
         units = jnp.sqrt(jnp.diag(hessian))
         return hessian / units / units[:, None] + SINGULAR * jnp.eye(start.size), units
 
@@ -119,5 +119,5 @@ def _refitted(model: SoftmaxRegression, chunk: Any, penalty: Any, query: Any, ta
     loss, (pull, own) = jax.value_and_grad(judged, (0, 1))(parameters, query)
     hessian, units = curved(parameters)
     signal = (jnp.linalg.solve(hessian, pull.ravel() / units) / units).reshape(shape)
-    scores = at_once(model, "scores", chunk, parameters, signal, parameters[:, :-1], signal[:, :-1])
+    scores = KINDS["scores"](model, chunk, parameters, signal, parameters[:, :-1], signal[:, :-1])
     return jnp.where(left <= VANISHED, loss, jnp.inf), jnp.concatenate([-scores, own[None]]), parameters, passes

@@ -54,6 +54,14 @@ class Linear(Differentiable):
     l2: float
     steepest: float
     """β with B ≤ β I, whatever the outputs."""
+    output_loss: Callable[[Any, Any], Any]
+    """φ (...), of outputs and targets."""
+    slopes: Callable[[Any, Any], Any]
+    """a = ∂φ/∂z, shape (o, ...)."""
+    bend: Callable[[Any, Any, Any], Any]
+    """B u for directions u, shape (o, ...)."""
+    curvature: Callable[[Any, Any], Any]
+    """B, shape (o, o, ...)."""
 
     def __post_init__(self) -> None:
         """Refuse a regulariser that cannot be."""
@@ -74,22 +82,6 @@ class Linear(Differentiable):
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return z (o,)."""
         return parameters[:, :-1] @ features + parameters[:, -1]
-
-    def output_loss(self, outputs: Any, target: Any) -> Any:
-        """Return φ, shape (...)."""
-        raise NotImplementedError
-
-    def slopes(self, outputs: Any, target: Any) -> Any:
-        """Return a = ∂φ/∂z, shape (o, ...)."""
-        raise NotImplementedError
-
-    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
-        """Return B u for directions u, shape (o, ...)."""
-        raise NotImplementedError
-
-    def curvature(self, outputs: Any, target: Any) -> Any:
-        """Return B, shape (o, o, ...)."""
-        raise NotImplementedError
 
     def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
         """Return φ(W x + b, y)."""
@@ -420,11 +412,6 @@ def compiled(model: Linear, kind: str) -> Callable[..., Any]:
     return jax.jit(mapped if kind == "scores" else summed)
 
 
-def at_once(model: Linear, kind: str, chunk: Chunk, *arguments: Any) -> Any:
-    """Run one kind of pass over people who are a single chunk: NumPy arrays, or JAX's inside of what it compiles."""
-    return KINDS[kind](model, chunk, *arguments)
-
-
 def _outputs(parameters: Any, rows: Any) -> Any:
     """Return W x + b for every row: (o, rows)."""
     return parameters[:, :-1] @ rows.T + parameters[:, -1:]
@@ -514,3 +501,4 @@ KINDS: dict[str, Callable[..., Any]] = {
     "gram": _gram,
     "scores": _scores,
 }
+"""Kinds of passes over people who are a single chunk: NumPy arrays, or JAX's inside of what it compiles."""

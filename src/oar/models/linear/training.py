@@ -31,7 +31,7 @@ from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, NewtonPoint, NewtonRefits
 from oar.models.fit.quasi_newton import Linear as LinearMap
 from oar.models.linear.identifiability import DEPENDENT, dependent
-from oar.models.linear.losses import at_once, compiled
+from oar.models.linear.losses import KINDS, compiled
 from oar.models.training import ALL, Array, Columns, Fit, Some
 from oar.tolerances import COARSE
 
@@ -111,11 +111,6 @@ class LinearTraining(NewtonRefits):
         return weights
 
     @property
-    def name(self) -> str:
-        """Under which messages know the model."""
-        return self.model.name
-
-    @property
     def factors(self) -> bool:
         """Whether `solve` factors H, so that a tolerance makes no difference."""
         return self._quick
@@ -171,7 +166,7 @@ class LinearTraining(NewtonRefits):
         self.passes += 1
         if self._few:
             chunk = features[0], self._targets[0], self._weights[0]
-            return [at_once(self._passing, kind, chunk, *arguments)]
+            return [KINDS[kind](self._passing, chunk, *arguments)]
         run = compiled(self._passing, kind)
 
         def part(data: tuple[Any, Any, Any]) -> Any:

@@ -36,7 +36,7 @@ class ModuleFunction:
         self._shapes = [tuple(value.shape) for value in learned.values()]
         self._sizes = [value.numel() for value in learned.values()]
         self.device = next(iter(learned.values())).device
-        self.start = _numbers(torch.cat([value.detach().reshape(-1) for value in learned.values()]))
+        self.start = numbers_of(torch.cat([value.detach().reshape(-1) for value in learned.values()]))
         self.in_matrices = self.tensor(
             np.repeat([float(len(shape) > 1) for shape in self._shapes], [int(size) for size in self._sizes])
         )
@@ -57,7 +57,7 @@ class ModuleFunction:
 
     def arrays(self, flat: Array) -> dict[str, Array]:
         """Return θ by name, as NumPy arrays."""
-        return {name: _numbers(value) for name, value in self.split(self.tensor(flat)).items()}
+        return {name: numbers_of(value) for name, value in self.split(self.tensor(flat)).items()}
 
     def flat(self, named: Any) -> Array:
         """Return what is learned, by name, as one vector."""
@@ -175,8 +175,9 @@ def _kind(thing: Any) -> str:
     return f"a {type(thing).__name__}"
 
 
-def _numbers(tensor: Any) -> Array:
-    return tensor.detach().cpu().numpy().astype(np.float64)
+def numbers_of(tensor: Any) -> Array:
+    """Return a tensor as an array of float64."""
+    return tensor.detach().cpu().numpy().astype(np.float64, copy=False)
 
 
 def torch_library(name: str = "torch") -> Any:

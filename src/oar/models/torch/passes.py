@@ -89,13 +89,10 @@ class TorchPasses:
         units = torch.eye(theta.numel(), dtype=theta.dtype, device=theta.device)
         return torch.func.vmap(lambda unit: pull(unit)[0], chunk_size=DIRECTIONS)(units)
 
-    def _scores_sum(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
-        torch = torch_library()
-        return signal @ torch.func.grad(lambda at: self.losses(at, rows, targets).sum())(theta)
-
     def scores(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
         """Return ∇_x s (m, d)."""
-        return torch_library().func.grad(lambda at: self._scores_sum(theta, signal, at, targets))(rows)
+        grad = torch_library().func.grad
+        return grad(lambda there: signal @ grad(lambda at: self.losses(at, there, targets).sum())(theta))(rows)
 
     def values(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
         """Return s (m,)."""

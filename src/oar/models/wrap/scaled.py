@@ -19,6 +19,7 @@ left as they are.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -53,25 +54,12 @@ class PreprocessedTraining:
     targets: Any
     weights: Array
 
-    def _learned(self, features: Any) -> Array:
-        """Return m = S(X)."""
-        raise NotImplementedError
-
-    def _placed(self, features: Any, learned: Array) -> Any:
-        """Return e = T(X; m) as the model's training wants it."""
-        raise NotImplementedError
-
-    def _applied(self, rows: Array, learned: Array) -> Array:
-        """Return e for people (m, d) in their own units."""
-        raise NotImplementedError
-
-    def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
-        """Return (∂e/∂x)ᵀ slopes (m, d), and Σ (∂e/∂m)ᵀ slopes over these people."""
-        raise NotImplementedError
-
-    def _by_learned(self, theta: Array, learned: Array, features: Any, signal: Array) -> Array:
-        """Return Cᵀ v_θ: one pass."""
-        raise NotImplementedError
+    _learned: Callable[[Any], Array]  # m = S(X), of people
+    _placed: Callable[[Any, Array], Any]  # e = T(X; m) as the model's training wants it, of people and m
+    _applied: Callable[[Array, Array], Array]  # e for rows (m, d) in their own units, and m
+    # (∂e/∂x)ᵀ slopes (m, d), and Σ (∂e/∂m)ᵀ slopes over these people, of rows, m and slopes
+    _pulled_back: Callable[[Array, Array, Array], tuple[Array, Array]]
+    _by_learned: Callable[[Array, Array, Any, Array], Array]  # Cᵀ v_θ of θ, m, people and v_θ: one pass
 
     @property
     def parameter_count(self) -> int:

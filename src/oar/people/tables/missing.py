@@ -58,10 +58,15 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
                 f"frame: column {shown(name)} has missing values, and a label or a weight is not filled in; drop these "
                 "rows first (df.dropna(subset=[…])), or choose missing='drop'."
             )
+    return _filled(frame, frame, schema or Schema.infer(frame.drop(columns=list(never_filled))))
+
+
+def _filled(frame: Any, others: Any, schema: Schema) -> Any:
+    """Return a frame whose gaps in a schema's columns are filled in with what is usual among others."""
     filled = frame.copy()
-    for column in schema or Schema.infer(frame.drop(columns=list(never_filled))):
-        if column.name in filled and gaps[column.name].any():
-            filled[column.name] = filled[column.name].fillna(_usual(column, filled[column.name].dropna()))
+    for column in schema:
+        if column.name in filled and filled[column.name].isna().any():
+            filled[column.name] = filled[column.name].fillna(_usual(column, others[column.name].dropna()))
     return filled
 
 
@@ -70,10 +75,7 @@ def filled_as(frame: Any, others: Any, schema: Schema, argument: str) -> Any:
 
     A label is not filled in, and a gap in it raises.
     """
-    filled = frame.copy()
-    for column in schema:
-        if column.name in filled and filled[column.name].isna().any():
-            filled[column.name] = filled[column.name].fillna(_usual(column, others[column.name].dropna()))
+    filled = _filled(frame, others, schema)
     for name in filled.columns:
         if filled[name].isna().any():
             row = filled.index[filled[name].isna()][0]

@@ -33,11 +33,8 @@ def neutral(cell: Any) -> Any:
     >>> neutral("=1+1"), neutral("a=b"), neutral(-3.5)
     ("'=1+1", 'a=b', -3.5)
     """
-    return f"'{cell}" if isinstance(cell, str) and _computed(cell) else cell
-
-
-def _computed(text: str) -> bool:
-    return text.startswith(ENDS) or text.lstrip().startswith(FORMULA)
+    computed = isinstance(cell, str) and (cell.startswith(ENDS) or cell.lstrip().startswith(FORMULA))
+    return f"'{cell}" if computed else cell
 
 
 def restored(cell: Any) -> Any:
