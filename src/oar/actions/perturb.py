@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import as_limits
 from oar.actions.participation import Best, brief, check_participants, participation_mask
@@ -72,20 +71,14 @@ class Perturb:
     def allowance(self, people: Population) -> Allowance:
         """Say what each of these people may do; raises where shapes disagree."""
         mask = participation_mask(self.participants, self.seed, people)
-        if isinstance(self.participants, Best):
-            self.participants.check(self._eligible(people, mask))
-        if is_single_budget(self.budget):
-            return Allowance(self.norm, float(self.budget), mask)
-        budgets = row_values(self.budget, people.size, people.index, "budget")
-        check_budget(budgets.max(), "budget")
+        single = is_single_budget(self.budget)
+        budgets = float(self.budget) if single else row_values(self.budget, people.size, people.index, "budget")
+        if isinstance(self.participants, Best):  # of whom those count whose data do, and where budgets differ, theirs
+            able = (people.row_weights > 0) & (True if mask is None else mask) & (single | (np.asarray(budgets) > 0))
+            self.participants.check(int(able.sum()))
+        if not single:
+            check_budget(np.max(budgets), "budget")
         return Allowance(self.norm, budgets, mask)
-
-    def _eligible(self, people: Population, mask: NDArray[np.bool_] | None) -> int:
-        """Return how many may take part: their data count for something, and where budgets differ, so do theirs."""
-        able = (people.row_weights > 0) & (True if mask is None else mask)
-        if not is_single_budget(self.budget):
-            able = able & (row_values(self.budget, people.size, people.index, "budget") > 0)
-        return int(able.sum())
 
     def __repr__(self) -> str:
         """Show what was set, arrays by their size."""

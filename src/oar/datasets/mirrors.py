@@ -73,10 +73,14 @@ def standard_content(
         raise StorageError(
             f"{name} is not at hand and download=False forbids to fetch it ({'; '.join(trouble)}). {BY_HAND}"
         )
+    import pooch
+
     for mirror in mirrors:
         address = f"{mirror}{name}.gz"
         try:
-            received = _receive(address, timeout)
+            stream = BytesIO()
+            pooch.HTTPDownloader(chunk_size=1 << 16, timeout=timeout)(address, stream, None)
+            received = stream.getvalue()
             content = _checked(unzip(received, address), sha256, address)
         except (OSError, ValueError) as error:
             trouble.append(f"{address}: {error}")
@@ -87,14 +91,6 @@ def standard_content(
             file.write(received)
         return content
     raise StorageError(f"{name} could not be downloaded ({'; '.join(trouble)}). {BY_HAND}")
-
-
-def _receive(address: str, timeout: float) -> bytes:
-    import pooch
-
-    received = BytesIO()
-    pooch.HTTPDownloader(chunk_size=1 << 16, timeout=timeout)(address, received, None)
-    return received.getvalue()
 
 
 def _checked(content: bytes, sha256: str, origin: str) -> bytes:

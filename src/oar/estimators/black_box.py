@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oar.checks import check_flag, check_seed, choose, is_number, is_whole, with_near_names
 from oar.errors import DataError, EstimatorError, OptionError
-from oar.estimators.rows import EstimatorData, RowConversion, last_step, seed_names, takes, weight_argument
+from oar.estimators.rows import EstimatorData, RowConversion, last_step, seed_names, takes, unfitted, weight_argument
 from oar.estimators.twin import Array
 from oar.models.protocol import Capabilities
 from oar.people import Population
@@ -352,19 +352,13 @@ class BlackBox(Capabilities):
             if self._function:
                 seeds = {"seed": seed} if self.seedable else {}
                 return self.estimator(handed.rows, handed.labels, **weights, **seeds)
-            fresh = self._fresh()
+            clonable = callable(getattr(self.estimator, "get_params", None))
+            fresh = unfitted(self.estimator) if clonable else copy.deepcopy(self.estimator)
             names = seed_names(fresh)
             if names and self.randomised is not False:
                 fresh.set_params(**dict.fromkeys(names, seed))
             found = fresh.fit(handed.rows, handed.labels, **weights)
             return fresh if found is None else found
-
-    def _fresh(self) -> Any:
-        if not callable(getattr(self.estimator, "get_params", None)):
-            return copy.deepcopy(self.estimator)
-        from sklearn.base import clone
-
-        return clone(self.estimator)
 
     def _weight_argument(self, weights: Array) -> dict[str, Any]:
         if not self._function and hasattr(self.estimator, "steps"):

@@ -102,11 +102,7 @@ class IfThenRule:
         return frozenset().union(*(each.names for each in (*self.conditions, *follows)))
 
     def within(self, schema: Schema) -> EncodedRule:
-        """Check the rule against a table's columns.
-
-        Raises:
-            OptionError: with the nearest column or level.
-        """
+        """Check the rule against a table's columns; raise with the nearest column or level."""
         for name in sorted(self.names):
             choose(f"rules, {self.text!r}", name, schema.names)
         ways: list[Way] = []

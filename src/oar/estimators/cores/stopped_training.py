@@ -32,7 +32,7 @@ from oar.checks import need_jax
 from oar.errors import NumericsError
 from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import EstimatorData, RowConversion, trained
-from oar.models.autodiff.passes import DIRECTIONS, Passes, added_up
+from oar.models.autodiff.passes import Passes, added_up, matrix_of
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.differentiable import Differentiable
 from oar.models.fit.quasi_newton import conjugate_gradients
@@ -114,14 +114,7 @@ class GaussNewton(Passes):
 
     def gauss_newton_matrix(self, theta: Any, constants: Any, *chunks: Any) -> Any:
         """Return G."""
-        import jax
-        import jax.numpy as jnp
-
-        units = jnp.eye(theta.size)
-        found = jax.lax.map(
-            lambda unit: self.gauss_newton(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS
-        )
-        return 0.5 * (found + found.T)
+        return matrix_of(lambda unit: self.gauss_newton(theta, constants, unit, *chunks), theta.size)
 
 
 @lru_cache(maxsize=64)

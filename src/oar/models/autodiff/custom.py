@@ -186,7 +186,8 @@ def from_equinox(
         if argument in settings:
             raise OptionError(f"{argument}: comes from the module; make a Custom model to choose it.")
     leaves, structure = jax.tree.flatten(module)
-    learned = [_is_float_array(leaf) for leaf in leaves]
+    floats = [hasattr(leaf, "shape") and getattr(leaf, "dtype", None) for leaf in leaves]
+    learned = [bool(kind) and jax.numpy.issubdtype(kind, np.floating) for kind in floats]
     if not any(learned):
         raise DataError(
             f"module: must hold at least one float array, got a {type(module).__name__} with none among "
@@ -221,12 +222,6 @@ def from_equinox(
 def _nothing(parameters: Any) -> float:
     """Return the penalty, or gauge, of a model that has none."""
     return 0.0
-
-
-def _is_float_array(leaf: Any) -> bool:
-    import jax
-
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:

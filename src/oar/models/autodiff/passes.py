@@ -120,12 +120,7 @@ class Passes:
 
     def hessian(self, theta: Any, constants: Any, *chunks: Any) -> Any:
         """Return H."""
-        import jax
-        import jax.numpy as jnp
-
-        units = jnp.eye(theta.size)
-        columns = jax.lax.map(lambda unit: self.product(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS)
-        return 0.5 * (columns + columns.T)
+        return matrix_of(lambda unit: self.product(theta, constants, unit, *chunks), theta.size)
 
     def scores(self, theta: Any, constants: Any, signal: Any, *chunks: Any) -> Any:
         """Return ∇_x s for everyone, in chunks."""
@@ -171,6 +166,14 @@ def with_settings(model: Any, settings: dict[str, Any]) -> Any:
     for name, value in settings.items():
         object.__setattr__(changed, name, value)
     return changed
+
+
+def matrix_of(product: Callable[[Any], Any], size: int) -> Any:
+    """Return a symmetric matrix (p, p) by its products."""
+    import jax
+
+    columns = jax.lax.map(product, jax.numpy.eye(size), batch_size=DIRECTIONS)
+    return 0.5 * (columns + columns.T)
 
 
 def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:

@@ -157,8 +157,7 @@ class Curvature:
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with ‖H v − right‖ ≤ tolerance ‖right‖ (or 1e-8 of it, where rounding allows no better).
 
-        Raises:
-            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
+        Raises where H is flat along `right`, too far from positive definite, or not finite.
         """
         self.damping = 0.0
         if not np.isfinite(right).all():

@@ -64,11 +64,8 @@ class SecondOrderTraining:
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Refit by L-BFGS and Newton from `start`.
 
-        From the model's own start the result is a function of the data alone, bit for bit.
-
-        Raises:
-            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
-                infinity.
+        From the model's own start the result is a function of the data alone, bit for bit. Raises where the risk is not
+        finite at the start, does not change with any parameter, or is lowest at infinity.
         """
         from_scratch = np.array_equal(start, self._start)
         if from_scratch:

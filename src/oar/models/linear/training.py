@@ -32,7 +32,7 @@ from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, Newto
 from oar.models.fit.quasi_newton import Linear as LinearMap
 from oar.models.linear.identifiability import DEPENDENT, dependent
 from oar.models.linear.losses import KINDS, compiled
-from oar.models.training import ALL, Array, Columns, Fit, Some
+from oar.models.training import ALL, Array, Fit, Some
 from oar.tolerances import COARSE
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 ROUNDED = 1e-6  # of a feature's mean: rounding makes no spread larger than that of one that is the same for everyone
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
-
-
-def _runs(columns: Columns) -> list[tuple[int, int]]:
-    """Return where runs of consecutive columns begin and end."""
-    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
-    ends = [0, *breaks.tolist(), columns.size]
-    return list(pairwise(ends)) if columns.size else []
 
 
 class LinearTraining(NewtonRefits):
@@ -125,7 +118,8 @@ class LinearTraining(NewtonRefits):
             return self._packed
         packed, places = self._packed.copy(), np.arange(self.dimensions)[columns]
         rows, moves = self._rows_of(packed), moves / self._scale[columns]
-        for first, last in _runs(places):  # slices are quicker than lists of columns
+        ends = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), places.size]
+        for first, last in pairwise(ends) if places.size else ():  # slices are quicker than lists of columns
             rows[:, places[first] : places[last - 1] + 1] += moves[:, first:last]
         return packed
 
