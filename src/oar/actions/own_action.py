@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import Best, check_participants
 from oar.actions.perturb import Perturb
-from oar.actions.sets.norms import Allowance, Norm
+from oar.actions.sets.norms import Allowance, Array, Norm
 from oar.errors import DataError, OptionError
 from oar.people import Population
 
-Array = NDArray[np.float64]
 SAME = 1e-9  # the share by which two budgets' ratios may differ
 
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 from oar.people import Population
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

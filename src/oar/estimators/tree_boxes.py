@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
+
 FARTHEST = 1e100  # moves beyond this are not looked at; float32 ends at 3e38
 LEAF = -1  # what scikit-learn has for children of a leaf
 SCALERS = ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler")  # which treat each column alone

@@ -17,9 +17,8 @@ from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import delegated
+from oar.models.training import Array
 from oar.people import Population
-
-Array = NDArray[np.float64]
 
 
 class NoFront:

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, Wish, mean
-from oar.models.training import ALL, Some, Training, goals
-
-Array = NDArray[np.float64]
+from oar.models.training import ALL, Array, Some, Training, goals
 
 
 class Aimed:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from oar.checks import is_number, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.held_out import HeldOutData, held_out_people
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.groups import grouped
 from oar.typing import Frame, Groups, PeopleLike
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SHARE = 1.0, "a share between 0 and 1"
 BOUNDS = {"changed": SHARE, "lost": SHARE, "worse": (sys.float_info.max, "a number ≥ 0")}  # the largest, in words

@@ -12,10 +12,10 @@ from oar.checks import read_only
 from oar.errors import DataError, OptionError
 from oar.goals.wishes import ClassWish, ProbableWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.tables.arrays import is_frame, is_series
 
-Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists
 NOBODY = np.zeros(0, dtype=np.intp)
 

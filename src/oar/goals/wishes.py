@@ -29,14 +29,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.words import AnyBut, Between
-from oar.models.training import Training
+from oar.models.training import Array, Training
 from oar.people.labels import plain
 from oar.pictures.numbers import number
 
-Array = NDArray[np.float64]
 Aggregate = Callable[[Array], tuple[float, Array]]
 """Several queries' losses (q,) as one, and ∂(one)/∂L_j (q,)."""
 KINDS = ("mean", "worst", "share")

@@ -19,9 +19,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.people.tables.encoding import Array
 from oar.tolerances import FEW_PEOPLE
 
-Array = NDArray[np.float64]
 AFAR = 2.0  # times the range of the others
 COMMON = 0.001  # of the people
 MORE = 5  # times as many as have any value nearby

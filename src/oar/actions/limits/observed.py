@@ -33,7 +33,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.column_names import called_an_amount, called_years, why_still
 from oar.actions.limits.limit import FREE, Limit, Limits, as_limits
@@ -42,14 +41,13 @@ from oar.actions.limits.round_steps import above, below, bound_step, one_two_fiv
 from oar.errors import DataError, OptionError
 from oar.people.population import Population
 from oar.people.tables.arrays import is_frame
-from oar.people.tables.encoding import Encoding
+from oar.people.tables.encoding import Array, Encoding
 from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
 from oar.people.tables.schema import Column, Schema, toml_key, toml_list, toml_value
 from oar.people.wording import counted
 from oar.tolerances import FEW_PEOPLE
 
-Array = NDArray[np.float64]
 TAIL = 0.005  # share of the people that is appreciable
 HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and

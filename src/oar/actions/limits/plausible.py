@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from oar.checks import choose, is_number, is_whole, with_near_names
 from oar.errors import DataError
+from oar.people.tables.encoding import Array
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 ROUNDING = 1e-10  # share of a distance

@@ -21,11 +21,10 @@ from oar.actions.limits.bounds import level_of
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
 from oar.checks import choose, is_number
 from oar.errors import DataError, OptionError
-from oar.people.tables.encoding import LARGEST, Encoding
+from oar.people.tables.encoding import LARGEST, Array, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import shown
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 NEARLY = 1e-10  # of the values that are compared: what rounding may miss an edge by that belongs to a range
 OPEN = 1e-6  # of a column's unit of cost: how far solvers stay from an edge that does not belong to a range,

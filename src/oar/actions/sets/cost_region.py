@@ -13,12 +13,11 @@ from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
-from oar.actions.sets.norms import Norm
+from oar.actions.sets.norms import Array, Norm
 from oar.actions.sets.region import Levels, Region
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 ROUNDED = 1e-12  # share of a number that rounding may add to it
 

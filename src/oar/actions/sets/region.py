@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.actions.sets.norms import Norm, lifted
+from oar.actions.sets.norms import Array, Norm, lifted
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 CLOSE = 1e-13  # share of the budget by which a length may miss it
 NEARLY = 1e-8  # the same, where not a projection but the farthest move is asked for

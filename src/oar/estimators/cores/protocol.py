@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from oar.errors import OptionError
 from oar.models.protocol import Capabilities
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 NO_PLACES = np.zeros(0, dtype=np.intp)
 """The places of the classes of an estimator that predicts values."""
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.estimators.transformers.columns import chosen, codes, one_hot, plainly
@@ -34,9 +33,9 @@ from oar.estimators.transformers.nodes import (
     components_kept,
     fitted_and_transformed,
 )
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 STAYS, SHIFTS, CHANGES = range(3)  # what becomes of rows if everybody's are shifted alike: nothing, a shift, or else
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from oar.checks import choose, with_near_names
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 SMOOTH = ("tanh", "sigmoid", "softplus")
 ACTIVATIONS = (*SMOOTH, "relu")
 

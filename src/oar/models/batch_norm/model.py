@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, is_number, with_near_names
 from oar.errors import DataError, OptionError
@@ -36,11 +35,10 @@ from oar.models.batch_norm.layers import (
     through,
 )
 from oar.models.differentiable import Differentiable
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.labels import LabelCoding, label_array
 from oar.typing import Features, Label, Labels
-
-Array = NDArray[np.float64]
 
 
 class Batch(NamedTuple):

@@ -24,13 +24,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models.fit.curvature import Spectrum
 from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import conjugate_gradients, in_range
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
 TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton does not get there
 MOST_TURNS = 8

@@ -27,13 +27,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.fit.one_thread import one_thread
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 
-Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
 FLAT = 1e-14  # curvatures below this share of the largest are rounding
 LARGEST = 1e150  # the squares of larger numbers overflow

@@ -15,16 +15,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models.linear.losses import KINDS
 from oar.models.linear.training import LinearTraining
+from oar.models.training import Array
 from oar.tolerances import SUFFICIENT
 
 if TYPE_CHECKING:
     from oar.models.linear.losses import SoftmaxRegression
 
-Array = NDArray[np.float64]
 VANISHED = 1e-9  # of the gradient, with each parameter in units in which the risk bends by 1
 MOST_NEWTON = 40
 SHORTEST = 1e-6  # the least share of a Newton step that is tried

@@ -22,17 +22,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, check_not_negative, need_jax, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.linear.identifiability import dependent, separates
+from oar.models.training import Array
 from oar.people import Population
 
 if TYPE_CHECKING:
     from oar.models.linear.training import LinearTraining
 
-Array = NDArray[np.float64]
 Chunk = tuple[Any, Any, Any]
 AT_MARGIN = 1e-12  # nearer to a margin than this share of the output is at it
 SHORT = 1e-9  # who is short of a margin by less than this may as well have met it

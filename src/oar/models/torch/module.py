@@ -13,11 +13,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 _EVAL = "call module.eval() first: training here is on everybody at once, and nothing in it is random"
 
 
