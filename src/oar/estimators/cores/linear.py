@@ -23,6 +23,7 @@ from oar.estimators.cores.linear_models import Machines, SignedValues, Softmax, 
 from oar.estimators.cores.protocol import Array, Core, refused
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, single_output
 from oar.models.linear.training import LinearTraining
+from oar.models.protocol import delegated
 from oar.models.training import ALL, Some
 from oar.people import Population
 
@@ -99,6 +100,7 @@ def class_weights_of(estimator: Any) -> ClassWeights:
     return BalancedWeights(by_number=type(estimator).__name__ == "RidgeClassifier" or not weighs)
 
 
+@delegated("core", "name", "held_by")
 class LinearTwinTraining(LinearTraining):
     """A linear model whose settings follow from who is there: it is made anew where labels change and people leave."""
 
@@ -108,16 +110,10 @@ class LinearTwinTraining(LinearTraining):
         self.core = core
         self._class_weights = core.class_weights.bound(people)
         self._given = np.where(weights > 0, weights, people.first_row_weights)  # also of those who may come back
-        self.held_by = core.held_by
         shares = people.target_rows(core.regresses)
         targets = np.ascontiguousarray(core.target_rows(shares), dtype=np.float64)
         shared = weights / weights.sum()
         super().__init__(self._settled(targets, shared), np.ascontiguousarray(rows, dtype=np.float64), targets, shared)
-
-    @property
-    def name(self) -> str:
-        """The estimator's."""
-        return self.core.name
 
     def _settled(self, targets: Array, weights: Array) -> Linear:
         """Return the model for people with these targets and weights."""

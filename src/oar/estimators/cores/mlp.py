@@ -13,6 +13,7 @@ from oar.errors import OptionError
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.protocol import Array
 from oar.estimators.cores.stopped_training import TrainedCore, TrainedModel, cross_entropy
+from oar.models.protocol import delegated
 from oar.people import Population
 
 BATCH = 200  # what "auto" means, where so many people are there
@@ -64,6 +65,7 @@ class MLPObjective(TrainedModel):
         return 0.5 * self.l2 * sum((layer["weights"] ** 2).sum() for layer in parameters)
 
 
+@delegated("objective", "smooth")
 @dataclass(frozen=True, eq=False)
 class MLPCore(TrainedCore):
     """A network of scikit-learn's; parameters are its layers, classes in the people's order."""
@@ -79,11 +81,6 @@ class MLPCore(TrainedCore):
         hidden = tuple(int(width) for width in sizes)
         object.__setattr__(self, "name", type(self.estimator).__name__)
         object.__setattr__(self, "objective", MLPObjective(hidden, self.estimator.activation, self.regresses))
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        """Whether no unit has a kink."""
-        return self.objective.smooth
 
     @property
     def loss(self) -> str:  # type: ignore[override]

@@ -22,10 +22,8 @@ class Core(Capabilities):
     "Rows" are what the estimator itself is given: the people's features, or what a front makes of them. Parameters are
     in a form of the core's own, and apply to rows as they are.
 
-    Attributes:
-        name: under which results and reports know it.
-        loss: how a query is judged by outputs, in one word that the audit knows too: "cross-entropy" (of logits, or of
-            a single logit against 0), "squared" (½‖z − y‖²), or "squared-hinge".
+    A query is judged by outputs as `loss` says, in one word that the audit knows too: "cross-entropy" (of logits, or of
+    a single logit against 0), "squared" (½‖z − y‖²), or "squared-hinge".
     """
 
     name: str

@@ -21,7 +21,7 @@ It is locally exact: there are kinks where people change places. No JAX is neede
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +43,6 @@ class Shares(NamedTuple):
 
     shares: Array
     entered: Array
-
-
-class ClassMean(Protocol):
-    """An average of one class's people (m, d), all of weights above 0 (m,)."""
-
-    name: ClassVar[str]
-
-    def of_class(self, features: Array, weights: Array) -> Shares:
-        """Return S and M of these people."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -141,6 +131,10 @@ def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: in
     rest = np.zeros_like(means)
     np.add.at(rest, codes, shares * (features - means[codes]))
     return means + rest
+
+
+ClassMean = PlainMean | TrimmedMean | MedianOfBlocks
+"""An average of one class's people (m, d), all of weights above 0 (m,)."""
 
 
 @delegated("nearest", "check", "probabilities", "predict", "goal_loss")

@@ -20,6 +20,7 @@ import numpy as np
 from oar.errors import DataError, NumericsError
 from oar.models.fit.curvature import Curvature
 from oar.models.fit.minimise import Objective, Point, minimise
+from oar.models.protocol import delegated
 from oar.models.training import Array, Fit, Some
 
 TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
@@ -30,6 +31,7 @@ STEPS = (2.0, 4.0)  # a coarse fit can stand a long step from a minimum, but not
 LEFT = 0.01  # what is left of the slope after that, at the least: e^(−4) is 0.018
 
 
+@delegated("_curvature", "damping", "solve")
 class SecondOrderTraining:
     """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
 
@@ -140,15 +142,6 @@ class SecondOrderTraining:
         directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
         steps = -directions * (point.gradient @ directions / spectrum.values[some])
         return any(_goes_on(objective, point, step) for step in steps.T if step.any())
-
-    @property
-    def damping(self) -> float:
-        """The damping that the last `solve` added where the Hessian was not positive (see `Curvature`); 0 for none."""
-        return self._curvature.damping
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not."""
-        return self._curvature.solve(fit, right, start, tolerance)
 
     # -- what is computed must be numbers ----------------------------------------------------------------------------
 

@@ -15,12 +15,14 @@ import numpy as np
 
 from oar.models.fit.curvature import MOST_DAMPING, Curvature
 from oar.models.fit.refitting import SecondOrderTraining
+from oar.models.protocol import delegated
 from oar.models.torch.checks import check_functions
 from oar.models.torch.module import numbers_of, torch_library
 from oar.models.training import ALL, Array, Fit, Some, displaced
 from oar.tolerances import CONVERGED
 
 
+@delegated("_run.module", "flat")
 class TorchTraining(SecondOrderTraining):
     """Implements `Training` for a `TorchModel`.
 
@@ -59,10 +61,6 @@ class TorchTraining(SecondOrderTraining):
     def parameters(self, flat: Array) -> dict[str, Array]:
         """Return θ by the names of the module's parameters."""
         return self._run.module.arrays(flat)
-
-    def flat(self, parameters: Any) -> Array:
-        """Return parameters by name as one vector θ."""
-        return self._run.module.flat(parameters)
 
     def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
         """Return features in chunks, as tensors."""

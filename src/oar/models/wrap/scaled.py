@@ -46,6 +46,7 @@ class PreprocessedRows:
     last: tuple[Any, Any] = (None, None)
 
 
+@delegated("inner", "passes")
 class PreprocessedTraining:
     """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m."""
 
@@ -65,11 +66,6 @@ class PreprocessedTraining:
     def parameter_count(self) -> int:
         """How long θ and m are together."""
         return int(self.inner.parameter_count) + self.first.size
-
-    @property
-    def passes(self) -> int:
-        """The number of passes over all the data so far."""
-        return int(self.inner.passes)
 
     @property
     def damping(self) -> float:

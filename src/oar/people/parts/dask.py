@@ -9,13 +9,13 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.people.parts.dask_engine import DaskEngine, chosen_engine, need_dask
-from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights
+from oar.people.parts.part import Part, Rows, as_numbers, checked_weights
 from oar.people.parts.population import StreamedPopulation
 from oar.people.wording import repeated
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPart(ArraysInParts):
+class DaskPart(Part):
     """One partition: `held` is the future of its arrays, or on a worker these arrays themselves."""
 
     number: int
@@ -25,7 +25,7 @@ class DaskPart(ArraysInParts):
     names: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The part's name in messages."""
         return f"partition {self.number}"
 

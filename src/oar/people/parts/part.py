@@ -74,38 +74,25 @@ class Rows:
             )
 
 
-class Part(Protocol):
-    """The protocol of a part: some of the people, by where they can be read."""
+class Part:
+    """Some of the people, by where they can be read; whether arrays change nobody can tell, and nobody looks."""
 
-    @property
-    def size(self) -> int:
-        """How many people it holds."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The part's name in messages."""
-        ...
+    size: int  # how many people it holds
+    name: str  # in messages
+    read: Callable[[], Rows]
+    read_labels: Callable[[], Rows]  # labels and weights alone; there are no features then
 
     def stamp(self) -> Any:
         """Return something that changes when the data do; None where nobody can tell."""
-        ...
+        return None
 
     def content(self) -> str | None:
         """Return a digest of what the people are read from, by which changes show that no stamp tells; None without."""
-        ...
+        return None
 
-    def known_as(self, content: str | None) -> Part:
+    def known_as(self, content: str | None) -> Self:
         """Return the part with the digest that its content must have."""
-        ...
-
-    def read(self) -> Rows:
-        """Read them."""
-        ...
-
-    def read_labels(self) -> Rows:
-        """Read labels and weights alone; there are no features then."""
-        ...
+        return self
 
 
 @dataclass(frozen=True)
@@ -126,22 +113,6 @@ class ContentCheck:
                 "since; make the population and the plan again."
             )
         return content, self.function(part, start, *arguments)
-
-
-class ArraysInParts:
-    """The half of a part that is made of arrays: nobody can tell whether these change, and nobody looks."""
-
-    def stamp(self) -> None:
-        """Return nothing that would change."""
-        return
-
-    def content(self) -> None:
-        """Return no digest: people in files alone are known by what is in them."""
-        return
-
-    def known_as(self, content: str | None) -> Self:
-        """Return the part as it is."""
-        return self
 
 
 def as_numbers(values: Any, name: str) -> NDArray:
