@@ -82,14 +82,9 @@ class Perturb:
 
     def __repr__(self) -> str:
         """Show what was set, arrays by their size."""
-        parts = [f"budget={brief(self.budget)}", f"norm={self.norm}"]
-        if self.participants is not None:
-            parts.append(f"participants={brief(self.participants)}")
-        if self.seed is not None:
-            parts.append(f"seed={self.seed}")
-        if self.limits is not None:
-            parts.append(f"limits=<{len(self.limits.columns)} columns>")
-        return f"Perturb({', '.join(parts)})"
+        words = {"budget": brief, "participants": brief, "limits": lambda limits: f"<{len(limits.columns)} columns>"}
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return f"Perturb({', '.join(f'{name}={words.get(name, str)(value)}' for name, value in given.items())})"
 
 
 def is_single_budget(budget: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,20 +46,9 @@ class Keep:
 
     changed: float | None = None
     worse: float | None = None
-    groups: Any = None
-    held_out: Any = None
+    groups: Groups | None = None
+    held_out: PeopleLike | Frame | None = None
     lost: float | None = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            changed: float | None = None,
-            worse: float | None = None,
-            groups: Groups | None = None,
-            held_out: PeopleLike | Frame | None = None,
-            lost: float | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be, and settings that would do nothing."""

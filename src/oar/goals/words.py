@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -46,12 +46,8 @@ class Between:
     Between(low=10.0, high=None)
     """
 
-    low: Any = None
-    high: Any = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(self, low: float | ArrayLike | None = None, high: float | ArrayLike | None = None) -> None: ...
+    low: float | ArrayLike | None = None
+    high: float | ArrayLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse a range without ends."""
@@ -84,9 +80,5 @@ class Members:
         stay: whether they do not move.
     """
 
-    who: Any
+    who: ArrayLike | Mapping[str, object]
     stay: bool = False
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(self, who: ArrayLike | Mapping[str, object], stay: bool = False) -> None: ...

@@ -43,16 +43,16 @@ def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") ->
     return f" {question} {found[0]!r}?" if found else ""
 
 
-def lined_up(rows: Iterable[tuple[str, str]]) -> str:
-    """Return pairs of texts as a table of two columns.
+def lined_up(rows: Iterable[tuple[str, ...]]) -> str:
+    """Return texts as a table.
 
     >>> print(lined_up([("age", "immutable"), ("income", "only up")]))
     age     immutable
     income  only up
     """
-    pairs = list(rows)
-    width = max((len(first) for first, _ in pairs), default=0)
-    return "\n".join(f"{first:<{width}}  {second}".rstrip() for first, second in pairs)
+    every = list(rows)
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in every)
 
 
 def counted(number: int, one: str, more: str) -> str:

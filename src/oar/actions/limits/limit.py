@@ -71,29 +71,14 @@ class Limit:
     """
 
     immutable: bool = False
-    lower: Any = None
-    upper: Any = None
+    lower: float | np.number | str | None = None
+    upper: float | np.number | str | None = None
     direction: str | None = None
     step: float | None = None
-    levels: Any = None
+    levels: Sequence[Label] | None = None
     cost: float = 1.0
     unit: float | None = None
     missing: Any = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            immutable: bool = False,
-            lower: float | np.number | str | None = None,
-            upper: float | np.number | str | None = None,
-            direction: str | None = None,
-            step: float | None = None,
-            levels: Sequence[Label] | None = None,
-            cost: float = 1.0,
-            unit: float | None = None,
-            missing: Any = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and what contradicts itself."""
@@ -140,7 +125,7 @@ class Limit:
         words = ["immutable"] if self.immutable else []
         words += [text.format(given[name]) for name, text in _IN_WORDS.items() if name in given]
         if "levels" in given:
-            words.append(f"may become {', '.join(map(str, self.levels)) or 'nothing else'}")
+            words.append(f"may become {', '.join(map(str, given['levels'])) or 'nothing else'}")
         if self.missing:
             words.append(f"stays where it is {' or '.join(map(str, self.missing))}")
         if self.cost != 1.0 or "unit" in given:

@@ -30,7 +30,7 @@ from oar.errors import DataError, OptionError, StorageError
 from oar.files import write_text
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
-from oar.people.wording import repeated, shown
+from oar.people.wording import lined_up, repeated, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -155,8 +155,7 @@ class Schema:
         for column in self.columns:
             joint = " < " if column.kind == "ordinal" else ", "
             rows.append((column.name, column.kind, joint.join(str(level) for level in column.levels)))
-        widths = [max(len(row[place]) for row in rows) for place in range(2)]
-        return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+        return lined_up(rows)
 
     def to_toml(self) -> str:
         """Return the schema as TOML."""
