@@ -24,7 +24,6 @@ class Levers:
     withhold: WithholdLimits = NO_LEAVERS
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
         return bool(self.relabel) or bool(self.withhold)
 
 

@@ -47,7 +47,6 @@ class Best:
     among: Participants = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         if not is_whole(self.number) or self.number < 1:
             raise DataError(
                 f"Best: must be a whole number of members ≥ 1, got {self.number!r}; for a share of them use "
@@ -65,7 +64,6 @@ class Best:
             )
 
     def __repr__(self) -> str:
-        """Show how many, and of whom."""
         if self.among is None:
             return f"Best({self.number})"
         return f"Best({self.number}, among={brief(self.among)})"
@@ -171,7 +169,6 @@ class SomeOf:
         return int(self.share * size * (1 + ROUNDING) + ROUNDING) if self.share else min(self.most or 0, size)
 
     def __repr__(self) -> str:
-        """Show what was set, participants by their size."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         shown = (f"{name}={(brief if name == 'participants' else repr)(value)}" for name, value in given.items())
         return f"{type(self).__name__}({', '.join(shown)})"

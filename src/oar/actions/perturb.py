@@ -61,7 +61,6 @@ class Perturb:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         object.__setattr__(self, "norm", Norm.of(self.norm))
         check_participants(self.participants, self.seed)
         object.__setattr__(self, "limits", as_limits(self.limits))
@@ -81,7 +80,6 @@ class Perturb:
         return Allowance(self.norm, budgets, mask)
 
     def __repr__(self) -> str:
-        """Show what was set, arrays by their size."""
         words = {"budget": brief, "participants": brief, "limits": lambda limits: f"<{len(limits.columns)} columns>"}
         given = {name: value for name, value in vars(self).items() if value is not None}
         return f"Perturb({', '.join(f'{name}={words.get(name, str)(value)}' for name, value in given.items())})"

@@ -50,7 +50,6 @@ class Relabel(SomeOf):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         self._check(most=check_most, share=check_share, soft=_check_soft)
         if self.to is not None:
             if not is_listing(self.to) or not len(list(self.to)):
@@ -88,7 +87,6 @@ class RelabelLimits:
     given: bool = True  # whether anybody asked for it; where nobody did, nobody's label may change
 
     def __bool__(self) -> bool:
-        """Whether it is given."""
         return self.given
 
 

@@ -70,7 +70,6 @@ class Calls:
         return Calls(**vars(self))
 
     def __str__(self) -> str:
-        """Say it in a line."""
         failed = f" ({self.failures:,} failed)" if self.failures else ""
         asked = counted(self.predictions, "question", "questions")
         return f"{counted(self.fits, 'training', 'trainings')}{failed}, {asked} about {self.rows:,} rows"
@@ -104,7 +103,6 @@ class Rate:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def __repr__(self) -> str:
-        """Say all of it."""
         low, high = (f"{100 * end:.0f}" for end in self.interval)
         shown = f"{self.successes} of {self.refits} refits, {100 * self.share:.0f} %"
         return f"Rate({shown}; {low}–{high} % with confidence {self.confidence:g})"
@@ -171,7 +169,6 @@ class BlackBox(Capabilities):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        """Check what can be checked without calling anything."""
         self.estimator: Any = estimator
         self._function = not callable(getattr(estimator, "fit", None))
         wanted = "estimator: must be an object with fit, or a function that trains, got"
@@ -210,7 +207,6 @@ class BlackBox(Capabilities):
         self.calls, self._notes = Calls(), dict[str, None]()
 
     def __repr__(self) -> str:
-        """Show what is in it."""
         return f"BlackBox({self.estimator!r})"
 
     @property

@@ -130,7 +130,6 @@ class Twin(Differentiable):
         return found
 
     def __repr__(self) -> str:
-        """Show the estimator."""
         return f"Twin({self.estimator!r})"
 
     def handing(self, people: Population) -> RowConversion:

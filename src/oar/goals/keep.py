@@ -78,7 +78,6 @@ class Keep:
         return SideEffectLimits(self, group, scored)
 
     def __repr__(self) -> str:
-        """Show what was set, data by their size."""
         said = {name: getattr(self, name) for name in BOUNDS}
         said |= {"groups": repr(self.groups) if is_text(self.groups) else "…", "held_out": "…"}
         return f"Keep({', '.join(f'{name}={value}' for name, value in said.items() if name in self.given)})"

@@ -55,7 +55,6 @@ class ClassWish:
     plain: bool = field(init=False)  # whether it is one class
 
     def __post_init__(self) -> None:
-        """Note whether it is one class."""
         object.__setattr__(self, "plain", len(self.codes) == 1)
 
     @property

@@ -30,7 +30,6 @@ class AnyBut:
         object.__setattr__(self, "labels", labels)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
         return f"AnyBut({', '.join(map(repr, self.labels))})"
 
 
@@ -50,7 +49,6 @@ class Between:
     high: float | ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a range without ends."""
         if self.low is None and self.high is None:
             raise DataError("Between: must have a low or a high end, got neither.")
 
@@ -62,7 +60,6 @@ class GoalText:
     text: str
 
     def __repr__(self) -> str:
-        """The words."""
         return self.text
 
 

@@ -459,7 +459,6 @@ class Population(PopulationInParts):
         return pandas.Series(values, index=self.index)
 
     def __repr__(self) -> str:
-        """Show sizes and classes."""
         plural = "feature" if self.dimensions == 1 else "features"
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
 

@@ -81,7 +81,6 @@ class Limit:
     missing: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, and what contradicts itself."""
         if not is_flag(self.immutable):
             raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
         given = self.given

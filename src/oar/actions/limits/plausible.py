@@ -40,7 +40,6 @@ class Plausible:
     share: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         if not is_whole(self.neighbours) or self.neighbours < 1:
             raise DataError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
         if not is_number(self.share) or not 0 <= self.share <= 1:

@@ -37,7 +37,6 @@ class Norm:
         raise OptionError(f"norm: must be 1, 2 or numpy.inf, got {value!r}.")
 
     def __str__(self) -> str:
-        """1, 2 or ∞."""
         return "∞" if self.p == np.inf else f"{self.p:g}"
 
     @property

@@ -22,7 +22,6 @@ class CentroidTwin(NearestCentroid):
     estimator: Any = None  # an unfitted clone of what was given
 
     def __repr__(self) -> str:
-        """Show the estimator."""
         return f"CentroidTwin({self.estimator!r})"
 
     def check(self, people: Population) -> None:

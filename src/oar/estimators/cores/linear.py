@@ -105,7 +105,6 @@ class LinearTwinTraining(LinearTraining):
     """A linear model whose settings follow from who is there: it is made anew where labels change and people leave."""
 
     def __init__(self, core: LinearCore, rows: Array, people: Population) -> None:
-        """Bind it, weights and all."""
         weights = people.row_weights
         self.core = core
         self._class_weights = core.class_weights.bound(people)

@@ -76,7 +76,6 @@ class MLPCore(TrainedCore):
     objective: MLPObjective = field(init=False)
 
     def __post_init__(self) -> None:
-        """Write down what it minimises."""
         sizes = np.atleast_1d(self.estimator.hidden_layer_sizes)
         hidden = tuple(int(width) for width in sizes)
         object.__setattr__(self, "name", type(self.estimator).__name__)

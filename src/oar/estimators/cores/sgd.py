@@ -103,7 +103,6 @@ class SGDCore(TrainedCore):
     bends: bool = False  # its Gauss–Newton matrix is its Hessian, but at kinks
 
     def __post_init__(self) -> None:
-        """Write down what it minimises."""
         given = self.estimator
         objective = SGDObjective(str(given.loss), float(given.epsilon), bool(given.fit_intercept))
         object.__setattr__(self, "objective", objective)

@@ -51,7 +51,6 @@ class Front(NoFront):
     pipeline: Any  # unfitted
 
     def __post_init__(self) -> None:
-        """Refuse what is not known."""
         everything(self._steps(self.pipeline))
 
     @staticmethod

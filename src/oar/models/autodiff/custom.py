@@ -103,7 +103,6 @@ class Custom(Differentiable):
         return self.__dict__ | {"_with_outputs": {}}
 
     def __repr__(self) -> str:
-        """Show what it claims to be."""
         return f"Custom(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant})"
 
     def initial(self, dimensions: int, outputs: int) -> Any:

@@ -175,7 +175,6 @@ class DeepTraining(RowsTraining):
     """Implements `Training` for any network with batch norm."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
-        """Keep the batch."""
         need_jax(f"{model.name} with several normalised layers")
         self._total = float(weights.sum())
         super().__init__(model, features, weights / self._total, features.size)

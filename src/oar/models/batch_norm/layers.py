@@ -39,7 +39,6 @@ class Dense:
         def __init__(self, weights: ArrayLike, biases: ArrayLike | None = None) -> None: ...
 
     def __post_init__(self) -> None:
-        """Keep float64 arrays of matching shapes."""
         weights = finite("Dense weights", self.weights, 2)
         biases = np.zeros(len(weights)) if self.biases is None else finite("Dense biases", self.biases, 1)
         if biases.shape != (len(weights),):
@@ -63,7 +62,6 @@ class Dense:
         return "dense", (self.weights, self.biases)
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers."""
         return f"Dense({self.weights.shape[1]} → {self.weights.shape[0]})"
 
 
@@ -95,7 +93,6 @@ class BatchNorm:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Keep float64 arrays of matching shapes."""
         scale = finite("BatchNorm scale", self.scale, 1)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "shift", np.zeros(scale.size) if self.shift is None else self.shift)
@@ -129,7 +126,6 @@ class BatchNorm:
         return "norm", (self.scale, self.shift, *running)
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers."""
         return f"BatchNorm({self.scale.size}{'' if self.mean is None else ', with running statistics'})"
 
 

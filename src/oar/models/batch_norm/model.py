@@ -235,7 +235,6 @@ class TestTimeBatchNorm(Differentiable):
             )
 
     def __repr__(self) -> str:
-        """Show the layers, and settings that are not the usual ones."""
         layers = " → ".join(map(str, self.layers))
         parts = [layers, "classes " + ", ".join(map(repr, self.classes))]
         parts += [f"momentum {self.momentum:g}"] if self.momentum != 1 else []

@@ -130,7 +130,6 @@ class Curvature:
         parameter_count: int,
         most_damping: float = MOST_DAMPING,
     ) -> None:
-        """Start without a spectrum."""
         self._product, self._hessian, self._count = product, hessian, parameter_count
         self._most_damping = most_damping
         self.damping = 0.0

@@ -63,7 +63,6 @@ class Linear(Differentiable):
     """B, shape (o, o, ...)."""
 
     def __post_init__(self) -> None:
-        """Refuse a regulariser that cannot be."""
         check_not_negative("l2", self.l2)
 
     def member_score(self, parameters: Array, signal: Array) -> LinearScore:
@@ -263,7 +262,6 @@ class LinearSVM(Linear):
     margins = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         super().__post_init__()
         check_flag("penalise_intercept", self.penalise_intercept)
 

@@ -22,7 +22,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

@@ -43,7 +43,6 @@ class TorchModel(Differentiable):
     by_jax = False
 
     def __repr__(self) -> str:
-        """Show what it is and claims to be."""
         by = "" if self.train is None else ", train=…"
         return f"TorchModel(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant}{by})"
 

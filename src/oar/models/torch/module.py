@@ -27,7 +27,6 @@ class ModuleFunction:
     """
 
     def __init__(self, module: Any) -> None:
-        """Copy the module, and look at it."""
         torch = torch_library()
         self._held = _holder()(copied(module).double())
         learned = {name: value for name, value in self._held.module.named_parameters() if value.requires_grad}

@@ -38,7 +38,6 @@ class TorchPasses:
         penalty: Callable[[Any], Any],
         gauge: Callable[[Any], Any],
     ) -> None:
-        """Keep the functions."""
         self.module, self._apply, self._loss, self._query_loss = module, apply, loss, query_loss
         self._penalty, self._gauge = penalty, gauge
 

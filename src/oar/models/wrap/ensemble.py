@@ -42,7 +42,6 @@ class Ensemble(Differentiable):
     draws: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained side by side."""
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
         if not self.models or not all(

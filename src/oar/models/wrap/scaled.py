@@ -173,7 +173,6 @@ class Scaled(Differentiable):
     scales_itself = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be scaled."""
         if not isinstance(self.model, Differentiable) or isinstance(self.model, Scaled) or self.model.plain_means:
             raise OptionError(
                 f"model: must be one of oar.models other than NearestCentroid and Scaled, got {self.model!r}; "

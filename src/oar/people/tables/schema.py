@@ -66,7 +66,6 @@ class Column:
     levels: tuple = ()
 
     def __post_init__(self) -> None:
-        """Refuse a column that cannot be."""
         check_text("column", self.name, "rename it")
         choose(f"columns.{self.name} kind", self.kind, KINDS)
         object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
@@ -127,11 +126,9 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def __iter__(self) -> Iterator[Column]:
-        """Walk over the columns."""
         return iter(self.columns)
 
     def __len__(self) -> int:
-        """Count the columns."""
         return len(self.columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -150,7 +147,6 @@ class Schema:
         return Schema(tuple(changed if column is old else column for column in self.columns))
 
     def __str__(self) -> str:
-        """Show a table."""
         rows = [("column", "kind", "levels")]
         for column in self.columns:
             joint = " < " if column.kind == "ordinal" else ", "
