@@ -170,7 +170,7 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         "as .csv."
     )
     # A workbook is packed XML, and openpyxl says of a damaged one what comes to its parser.
-    with _explained(path, "a workbook", "save its sheet as .csv", Exception, needs), warnings.catch_warnings():
+    with _explained(path, "a workbook", "save its sheet as .csv", needs), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # openpyxl's, about styles and validation that nobody needs
         with zipfile.ZipFile(path) as archive:
             for part in archive.infolist():
@@ -326,7 +326,7 @@ def _parquet(path: Path, options: dict[str, Any]) -> Any:
 
     needs = "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
     # What is said of damaged bytes, and of notes that nobody understands, is of any kind.
-    with _explained(path, "Parquet", "Population.from_parquet reads parts", Exception, needs):
+    with _explained(path, "Parquet", "Population.from_parquet reads parts", needs):
         if not path.is_dir():
             from pyarrow.parquet import read_metadata
 
@@ -337,17 +337,17 @@ def _parquet(path: Path, options: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _explained(path: Path, kind: str, remedy: str, errors: Any, needs: str = "") -> Iterator[None]:
-    """Say what of a file cannot be read, and what to do, where somebody else says so; or what is not installed."""
+def _explained(path: Path, kind: str, remedy: str, needs: str) -> Iterator[None]:
+    """Say why a file cannot be read, and what to do, where somebody else says so; or what must be installed."""
     try:
         yield
+    except ImportError:
+        raise OptionError(needs) from None
     except OARError:
         raise
     except MemoryError:
         raise StorageError(f"path: {path} does not fit into memory; {remedy}.") from None
-    except errors as error:
-        if needs and isinstance(error, ImportError):
-            raise OptionError(needs) from None
+    except Exception as error:
         raise StorageError(f"path: {path} cannot be read as {kind}: {_line(error)}") from None
 
 
