@@ -418,7 +418,7 @@ def test_classes_that_are_told_keep_the_engine_and_must_have_somebody():
     features, labels, query = blobs(300)
     people = oar.Population.from_memmap(features, labels)
     people.engine = Threads(1)
-    assert people.with_classes([0, 1, 2]).engine is people.engine
+    assert people.knowing([0, 1, 2]).engine is people.engine
     for model in (oar.NearestCentroid(), oar.SoftmaxRegression(1e-2)):
         told = oar.Population.from_memmap(features, labels, classes=[0, 1, 2, 7])
         with pytest.raises(oar.errors.DataError, match="class 7"):

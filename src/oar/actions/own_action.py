@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import Best, check_participants
 from oar.actions.perturb import Perturb
-from oar.actions.sets.norms import Allowance, Norm
+from oar.actions.sets.norms import Allowance, Array, Norm
 from oar.errors import DataError, OptionError
 from oar.people import Population
 
-Array = NDArray[np.float64]
 SAME = 1e-9  # the share by which two budgets' ratios may differ
 
 
@@ -79,17 +78,12 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class ActionRegion:
-    """Everybody's set of an own action, as loops over people ask for it; smaller radii are smaller copies of the set.
-
-    Attributes:
-        action: whose set it is.
-        who: the people. full: (n,) the action's reach. radii: (n,) how much of it may be used.
-    """
+    """Everybody's set of an own action, as loops over people ask for it; smaller radii are smaller copies of it."""
 
     action: Action
     who: Who
-    full: Array
-    radii: Array
+    full: Array  # (n,) the action's reach
+    radii: Array  # (n,) how much of it may be used
     norm: Norm = field(default_factory=lambda: Norm.of(2))
 
     @staticmethod

@@ -19,7 +19,7 @@ from oar.people import Population
 from oar.people.labels import plain
 from oar.people.tables.arrays import check_index, is_series
 from oar.people.tables.schema import Column
-from oar.people.wording import nearest, shown
+from oar.people.wording import listed, nearest, shown
 from oar.typing import Participants
 
 Mask = NDArray[np.bool_]
@@ -47,7 +47,6 @@ class Best:
     among: Participants = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         if not is_whole(self.number) or self.number < 1:
             raise DataError(
                 f"Best: must be a whole number of members ≥ 1, got {self.number!r}; for a share of them use "
@@ -65,7 +64,6 @@ class Best:
             )
 
     def __repr__(self) -> str:
-        """Show how many, and of whom."""
         if self.among is None:
             return f"Best({self.number})"
         return f"Best({self.number}, among={brief(self.among)})"
@@ -80,7 +78,7 @@ def participation_mask(participants: Any, seed: int | None, people: Population) 
             return participation_mask(participants.among, seed, people)
         case Mapping():
             return _group_mask(participants, people)
-    if is_share(participants):
+    if is_number(participants):  # a share
         return random_members(people.size, float(participants), seed or 0)
     if callable(participants):
         participants = participants(people)
@@ -108,11 +106,6 @@ def members(participants: Any, seed: int | None, people: Population) -> Mask:
     return np.ones(people.size, dtype=bool) if mask is None else mask
 
 
-def is_share(participants: Any) -> bool:
-    """Report whether this is a number (a share), not a mask or a function."""
-    return is_number(participants)
-
-
 def check_participants(participants: Any, seed: int | None, action: str = "Perturb") -> None:
     """Raise for a share outside [0, 1], a group of nothing, and for a seed that would do nothing."""
     if isinstance(participants, Best):
@@ -124,7 +117,7 @@ def check_participants(participants: Any, seed: int | None, action: str = "Pertu
         participants = participants.among
     if isinstance(participants, Mapping):
         _check_group(participants)
-    if is_share(participants):
+    if is_number(participants):  # a share
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")
         if seed is not None and (not is_whole(seed) or seed < 0):
@@ -176,7 +169,6 @@ class SomeOf:
         return int(self.share * size * (1 + ROUNDING) + ROUNDING) if self.share else min(self.most or 0, size)
 
     def __repr__(self) -> str:
-        """Show what was set, participants by their size."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         shown = (f"{name}={(brief if name == 'participants' else repr)(value)}" for name, value in given.items())
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -243,7 +235,7 @@ def _in_column(people: Population, name: Any, wanted: Any) -> Mask:
         )
     if name not in known:
         raise DataError(
-            f"participants: must name columns of the people ({_listed(known)}), got {shown(name)}."
+            f"participants: must name columns of the people ({listed(known, MOST_LISTED, shown)}), got {shown(name)}."
             f"{nearest(name, known)}"
         )
     if people.encoding is None:
@@ -263,8 +255,8 @@ def _level(column: Column, value: Any) -> int:
         if type(level) is type(value) and level == value:
             return code
     raise DataError(
-        f"participants: column {column.name!r} has the levels {_listed(column.levels)}, got {shown(value)}."
-        f"{nearest(value, column.levels)}"
+        f"participants: column {column.name!r} has the levels {listed(column.levels, MOST_LISTED, shown)}, got "
+        f"{shown(value)}.{nearest(value, column.levels)}"
     )
 
 
@@ -289,8 +281,3 @@ def _several(wanted: Any, name: Any) -> list[Any]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float | np.bool_ | np.number) and value == value
-
-
-def _listed(names: Any) -> str:
-    names = list(names)
-    return ", ".join(shown(name) for name in names[:MOST_LISTED]) + (", …" if len(names) > MOST_LISTED else "")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import as_limits
 from oar.actions.participation import Best, brief, check_participants, participation_mask
@@ -62,7 +61,6 @@ class Perturb:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         object.__setattr__(self, "norm", Norm.of(self.norm))
         check_participants(self.participants, self.seed)
         object.__setattr__(self, "limits", as_limits(self.limits))
@@ -72,31 +70,19 @@ class Perturb:
     def allowance(self, people: Population) -> Allowance:
         """Say what each of these people may do; raises where shapes disagree."""
         mask = participation_mask(self.participants, self.seed, people)
-        if isinstance(self.participants, Best):
-            self.participants.check(self._eligible(people, mask))
-        if is_single_budget(self.budget):
-            return Allowance(self.norm, float(self.budget), mask)
-        budgets = row_values(self.budget, people.size, people.index, "budget")
-        check_budget(budgets.max(), "budget")
+        single = is_single_budget(self.budget)
+        budgets = float(self.budget) if single else row_values(self.budget, people.size, people.index, "budget")
+        if isinstance(self.participants, Best):  # of whom those count whose data do, and where budgets differ, theirs
+            able = (people.row_weights > 0) & (True if mask is None else mask) & (single | (np.asarray(budgets) > 0))
+            self.participants.check(int(able.sum()))
+        if not single:
+            check_budget(np.max(budgets), "budget")
         return Allowance(self.norm, budgets, mask)
 
-    def _eligible(self, people: Population, mask: NDArray[np.bool_] | None) -> int:
-        """Return how many may take part: their data count for something, and where budgets differ, so do theirs."""
-        able = (people.row_weights > 0) & (True if mask is None else mask)
-        if not is_single_budget(self.budget):
-            able = able & (row_values(self.budget, people.size, people.index, "budget") > 0)
-        return int(able.sum())
-
     def __repr__(self) -> str:
-        """Show what was set, arrays by their size."""
-        parts = [f"budget={brief(self.budget)}", f"norm={self.norm}"]
-        if self.participants is not None:
-            parts.append(f"participants={brief(self.participants)}")
-        if self.seed is not None:
-            parts.append(f"seed={self.seed}")
-        if self.limits is not None:
-            parts.append(f"limits=<{len(self.limits.columns)} columns>")
-        return f"Perturb({', '.join(parts)})"
+        words = {"budget": brief, "participants": brief, "limits": lambda limits: f"<{len(limits.columns)} columns>"}
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return f"Perturb({', '.join(f'{name}={words.get(name, str)(value)}' for name, value in given.items())})"
 
 
 def is_single_budget(budget: Any) -> bool:

@@ -50,7 +50,6 @@ class Relabel(SomeOf):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         self._check(most=check_most, share=check_share, soft=_check_soft)
         if self.to is not None:
             if not is_listing(self.to) or not len(list(self.to)):
@@ -79,21 +78,13 @@ class Relabel(SomeOf):
 
 @dataclass(frozen=True, eq=False)
 class RelabelLimits:
-    """A resolved relabelling.
+    """A resolved relabelling."""
 
-    Attributes:
-        mask: (n,), whose labels may change.
-        most: how many of them may be flipped; 0 for soft labels.
-        soft: how far each soft label or target may move; None for flips.
-        allowed: (k,), the classes that may be given.
-        given: whether anybody asked for it; where nobody did, nobody's label may change.
-    """
-
-    mask: NDArray[np.bool_]
-    most: int
-    soft: float | None
-    allowed: NDArray[np.bool_]
-    given: bool = True
+    mask: NDArray[np.bool_]  # (n,), whose labels may change
+    most: int  # how many of them may be flipped; 0 for soft labels
+    soft: float | None  # how far each soft label or target may move; None for flips
+    allowed: NDArray[np.bool_]  # (k,), the classes that may be given
+    given: bool = True  # whether anybody asked for it; where nobody did, nobody's label may change
 
 
 NO_LABELS = RelabelLimits(np.zeros(1, dtype=bool), 0, None, np.zeros(1, dtype=bool), given=False)

@@ -37,7 +37,6 @@ class Withhold(SomeOf):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the people."""
         self._check(most=check_most, share=check_share)
 
     def limits(self, people: Population) -> WithholdLimits:

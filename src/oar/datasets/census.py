@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oar.actions.limits.limit import Limit, Limits
-from oar.datasets.dataset import TableDataset
+from oar.datasets.dataset import TableDataset, with_levels
 from oar.datasets.idx import read_content
 from oar.errors import StorageError
 from oar.people import Column, Schema
 from oar.people.tables.missing import without_missing
+from oar.people.wording import listed
 
 if TYPE_CHECKING:
     import pandas
@@ -32,23 +33,10 @@ SOURCE = (
 BY_HAND = "Get adult.data and adult.test from https://doi.org/10.24432/C5XW20 (zipped as .gz or not)."
 
 # Names of the columns in the files, in their order. `education_number` says in numbers what `education` says in words.
-FILE_COLUMNS = (
-    "age",
-    "workclass",
-    WEIGHTS,
-    "education",
-    "education_number",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    TARGET,
-)
+FILE_COLUMNS = f"""
+age workclass {WEIGHTS} education education_number marital_status occupation relationship race sex capital_gain
+capital_loss hours_per_week native_country {TARGET}
+""".split()
 NUMBERS = ("age", WEIGHTS, "education_number", "capital_gain", "capital_loss", "hours_per_week")
 
 # Levels are fixed rather than read off a file, so that any part of the data has the same coordinates as the whole.
@@ -145,11 +133,7 @@ def adult(path: str | Path, *, missing: str = "drop", weighted: bool = False) ->
     parts = [_read_part(file) for file in _files(Path(path))]
     frame = pandas.concat(parts, ignore_index=True)
     frame = frame.drop(columns=["education_number"] if weighted else ["education_number", WEIGHTS])
-    for column in SCHEMA:
-        if column.levels:
-            order = column.kind == "ordinal"
-            frame[column.name] = pandas.Categorical(frame[column.name], categories=list(column.levels), ordered=order)
-    frame = without_missing(frame, SCHEMA, missing, [TARGET, WEIGHTS] if weighted else [TARGET])
+    frame = without_missing(with_levels(frame, SCHEMA), SCHEMA, missing, [TARGET, WEIGHTS] if weighted else [TARGET])
     return TableDataset("adult", frame, TARGET, SCHEMA, LIMITS, SOURCE, WEIGHTS if weighted else None)
 
 
@@ -215,6 +199,6 @@ def _check_values(frame: pandas.DataFrame, path: Path) -> None:
             wrong = frame[name][~right].iloc[0]
             raise StorageError(
                 f"{path} is not one of Adult's files, or is damaged: {name} must be one of "
-                f"{', '.join(levels[:8])}{', …' if len(levels) > 8 else ''}, got {str(wrong)[:80]!r} in row "
+                f"{listed(levels, 8, str)}, got {str(wrong)[:80]!r} in row "
                 f"{frame.index[~right][0]}. {BY_HAND}"
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from oar.actions.limits.limit import Limit, Limits
-from oar.datasets.dataset import TableDataset
+from oar.datasets.dataset import TableDataset, with_levels
 from oar.errors import StorageError
 from oar.people import Column, Schema
 
@@ -181,11 +181,7 @@ def german_credit() -> TableDataset:
             f"{FILE} was damaged or changed: it must have {PEOPLE} rows and the columns {', '.join(CODES)}, got "
             f"{len(frame)} rows and {', '.join(map(str, frame.columns))}; reinstall the package."
         )
-    for column in SCHEMA:
-        if column.levels:
-            order = column.kind == "ordinal"
-            frame[column.name] = pandas.Categorical(frame[column.name], categories=list(column.levels), ordered=order)
-    return TableDataset("german credit", frame, TARGET, SCHEMA, LIMITS, SOURCE)
+    return TableDataset("german credit", with_levels(frame, SCHEMA), TARGET, SCHEMA, LIMITS, SOURCE)
 
 
 def _column(name: str, words: dict[str, str]) -> Column:

@@ -39,7 +39,6 @@ class Dataset:
     source: str
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers."""
         people, dimensions = self.features.shape
         return f"Dataset({self.name!r}, {people:,} × {dimensions}, {len(self.class_names)} classes)"
 
@@ -74,6 +73,13 @@ class TableDataset:
         return Population.from_frame(self.frame, self.target, schema=self.schema, weights=self.weights)
 
     def __repr__(self) -> str:
-        """Show sizes rather than values."""
         classes = ", ".join(repr(label) for label in self.frame[self.target].unique())
         return f"TableDataset({self.name!r}, {len(self.frame):,} × {len(self.schema)}, {self.target}: {classes})"
+
+
+def with_levels(frame: pandas.DataFrame, schema: Schema) -> pandas.DataFrame:
+    """Return a frame whose columns of levels are categorical, as a schema has them."""
+    import pandas
+
+    kinds = {each.name: pandas.CategoricalDtype(list(each.levels), each.kind == "ordinal") for each in schema}
+    return frame.astype({each.name: kinds[each.name] for each in schema if each.levels})

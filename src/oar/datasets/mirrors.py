@@ -59,13 +59,8 @@ def standard_content(
 ) -> bytes:
     """Return the unzipped content of a standard file: from the cache, or else from the first mirror that has it.
 
-    Args:
-        name: the file's name without .gz.
-        sha256: of the unzipped content; anything else is refused, from the cache as from a mirror.
-        cache: the folder to look in, and to keep a download in.
-        download: whether mirrors may be asked.
-        mirrors: addresses that the file's name is appended to, tried in turn.
-        timeout: seconds that a mirror may stay silent.
+    `name` is without .gz, `sha256` that of the unzipped content: anything else is refused, from the cache as from a
+    mirror, which may stay silent for `timeout` seconds.
     """
     trouble = [f"{cache} does not have it"]
     kept = find_file(cache, name)
@@ -78,10 +73,14 @@ def standard_content(
         raise StorageError(
             f"{name} is not at hand and download=False forbids to fetch it ({'; '.join(trouble)}). {BY_HAND}"
         )
+    import pooch
+
     for mirror in mirrors:
         address = f"{mirror}{name}.gz"
         try:
-            received = _receive(address, timeout)
+            stream = BytesIO()
+            pooch.HTTPDownloader(chunk_size=1 << 16, timeout=timeout)(address, stream, None)
+            received = stream.getvalue()
             content = _checked(unzip(received, address), sha256, address)
         except (OSError, ValueError) as error:
             trouble.append(f"{address}: {error}")
@@ -92,14 +91,6 @@ def standard_content(
             file.write(received)
         return content
     raise StorageError(f"{name} could not be downloaded ({'; '.join(trouble)}). {BY_HAND}")
-
-
-def _receive(address: str, timeout: float) -> bytes:
-    import pooch
-
-    received = BytesIO()
-    pooch.HTTPDownloader(chunk_size=1 << 16, timeout=timeout)(address, received, None)
-    return received.getvalue()
 
 
 def _checked(content: bytes, sha256: str, origin: str) -> bytes:

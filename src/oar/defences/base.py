@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from oar.checks import is_listing, with_near_names
 from oar.errors import OptionError
+from oar.models.training import Array
 from oar.people import Population
 from oar.typing import DefenceLike
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 

@@ -52,7 +52,6 @@ class RandomRetraining(Defence):
     name: ClassVar[str] = "random retraining"
 
     def __post_init__(self) -> None:
-        """Refuse anything but a probability."""
         check_number("probability", self.probability, above=0, below=1)
 
     def retrains(self, number: int, rng: np.random.Generator) -> bool:

@@ -48,7 +48,6 @@ class ClippedInfluence(Defence):
     name: ClassVar[str] = "clipped influence"
 
     def __post_init__(self) -> None:
-        """Refuse a bound that cannot be."""
         check_number("most", self.most, above=0)
 
     def prepared(self, people: Population, model: Any, parameters: Any, rng: np.random.Generator) -> Prepared:

@@ -33,7 +33,6 @@ class DistanceFilter(Defence):
     name: ClassVar[str] = "distance filter"
 
     def __post_init__(self) -> None:
-        """Refuse both, neither, and what cannot be."""
         if (self.share is None) == (self.radius is None):
             raise OptionError(
                 f"share, radius: must be one of the two, got share={self.share!r} and radius={self.radius!r}."

@@ -16,17 +16,11 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class DefendedRefit:
-    """The refit of a defended operator to the contributors.
+    """The refit of a defended operator to the contributors."""
 
-    Attributes:
-        model: the model that is trained.
-        prepared: the people on whom it is trained, and their weights.
-        everyone: all contributors, in their places; people who are left out have weight 0.
-    """
-
-    model: Any
-    prepared: Prepared
-    everyone: Population
+    model: Any  # the model that is trained
+    prepared: Prepared  # the people on whom it is trained, and their weights
+    everyone: Population  # all contributors, in their places; people who are left out have weight 0
 
     def fit(self) -> Any:
         """Return the model's parameters."""
@@ -34,16 +28,10 @@ class DefendedRefit:
 
 
 def defended_refit(people: Population, model: Any, defence: Defence, deployed: Any = None) -> DefendedRefit:
-    """Return the refit of a defended model on these people.
-
-    Args:
-        people: the contributors.
-        model: the model that is trained without a defence.
-        defence: the operator's defence.
-        deployed: the defended model's earlier parameters; None for those of its fit to these people.
-    """
+    """Return a defended refit on contributors; `deployed` are earlier parameters, None for those of a fit to them."""
     defended = defence.model_for(model)
-    if deployed is None and uses_deployed(defence):
+    parts = getattr(defence, "parts", (defence,))
+    if deployed is None and any(type(part).prepared is not Defence.prepared for part in parts):
         deployed = defended.fit(people)
     prepared = defence.prepared(people, defended, deployed, np.random.default_rng(SEED))
     if prepared.people is people:
@@ -51,9 +39,3 @@ def defended_refit(people: Population, model: Any, defence: Defence, deployed: A
     weights = np.zeros(people.size)
     weights[prepared.kept] = prepared.people.row_weights
     return DefendedRefit(defended, prepared, reweighed(people, defended, weights))
-
-
-def uses_deployed(defence: Defence) -> bool:
-    """Report whether a defence depends on the deployed parameters, so that a model must be fitted first."""
-    parts = getattr(defence, "parts", (defence,))
-    return any(type(part).prepared is not Defence.prepared for part in parts)

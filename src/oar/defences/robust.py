@@ -26,7 +26,6 @@ class TrimmedCentroids(Defence):
     name: ClassVar[str] = "trimmed centroids"
 
     def __post_init__(self) -> None:
-        """Refuse shares that cannot be."""
         TrimmedMean(self.share)
 
     def model_for(self, model: Any) -> RobustCentroids:
@@ -49,7 +48,6 @@ class MedianOfMeans(Defence):
     name: ClassVar[str] = "median of means"
 
     def __post_init__(self) -> None:
-        """Refuse blocks and seeds that cannot be."""
         MedianOfBlocks(self.blocks, self.seed)
 
     def model_for(self, model: Any) -> RobustCentroids:

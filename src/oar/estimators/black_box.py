@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from oar.checks import check_flag, check_seed, choose, is_number, is_whole, with_near_names
 from oar.errors import DataError, EstimatorError, OptionError
-from oar.estimators.rows import EstimatorData, RowConversion, last_step, seed_names, takes, weight_argument
+from oar.estimators.rows import EstimatorData, RowConversion, last_step, seed_names, takes, unfitted, weight_argument
 from oar.estimators.twin import Array
 from oar.models.protocol import Capabilities
 from oar.people import Population
@@ -70,7 +70,6 @@ class Calls:
         return Calls(**vars(self))
 
     def __str__(self) -> str:
-        """Say it in a line."""
         failed = f" ({self.failures:,} failed)" if self.failures else ""
         asked = counted(self.predictions, "question", "questions")
         return f"{counted(self.fits, 'training', 'trainings')}{failed}, {asked} about {self.rows:,} rows"
@@ -104,7 +103,6 @@ class Rate:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def __repr__(self) -> str:
-        """Say all of it."""
         low, high = (f"{100 * end:.0f}" for end in self.interval)
         shown = f"{self.successes} of {self.refits} refits, {100 * self.share:.0f} %"
         return f"Rate({shown}; {low}–{high} % with confidence {self.confidence:g})"
@@ -153,10 +151,7 @@ class BlackBox(Capabilities):
         notes: observations: ignored seeds, changed inputs, missing probabilities.
     """
 
-    convex = False
-    equivariant = False
     smooth = False
-    linear = False
     scales_itself = True
     only_asked = True
 
@@ -174,7 +169,6 @@ class BlackBox(Capabilities):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        """Check what can be checked without calling anything."""
         self.estimator: Any = estimator
         self._function = not callable(getattr(estimator, "fit", None))
         wanted = "estimator: must be an object with fit, or a function that trains, got"
@@ -213,7 +207,6 @@ class BlackBox(Capabilities):
         self.calls, self._notes = Calls(), dict[str, None]()
 
     def __repr__(self) -> str:
-        """Show what is in it."""
         return f"BlackBox({self.estimator!r})"
 
     @property
@@ -355,19 +348,13 @@ class BlackBox(Capabilities):
             if self._function:
                 seeds = {"seed": seed} if self.seedable else {}
                 return self.estimator(handed.rows, handed.labels, **weights, **seeds)
-            fresh = self._fresh()
+            clonable = callable(getattr(self.estimator, "get_params", None))
+            fresh = unfitted(self.estimator) if clonable else copy.deepcopy(self.estimator)
             names = seed_names(fresh)
             if names and self.randomised is not False:
                 fresh.set_params(**dict.fromkeys(names, seed))
             found = fresh.fit(handed.rows, handed.labels, **weights)
             return fresh if found is None else found
-
-    def _fresh(self) -> Any:
-        if not callable(getattr(self.estimator, "get_params", None)):
-            return copy.deepcopy(self.estimator)
-        from sklearn.base import clone
-
-        return clone(self.estimator)
 
     def _weight_argument(self, weights: Array) -> dict[str, Any]:
         if not self._function and hasattr(self.estimator, "steps"):

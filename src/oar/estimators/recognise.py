@@ -49,18 +49,13 @@ def _core(estimator: Any, whole: Any) -> Core:
             f"model: must be one of {', '.join(KNOWN)} (or a Pipeline that ends in one) to be differentiated, got "
             f"{name}; {use}."
         )
-    _check_settings(estimator)
-    return KNOWN[name](estimator)
-
-
-def _check_settings(estimator: Any) -> None:
-    """Raise where the estimator would not take its own settings when it is fitted."""
     try:
         estimator._validate_params()  # what its fit asks first; there is no public name for it
     except AttributeError:
-        return
+        pass
     except ValueError as reason:
         raise OptionError(f"model: {reason}") from None
+    return KNOWN[name](estimator)
 
 
 KNOWN: dict[str, Callable[[Any], Core]] = {

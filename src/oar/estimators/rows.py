@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 from oar.people import Population
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,21 +30,14 @@ class EstimatorData:
 
 @dataclass(frozen=True, eq=False)
 class RowConversion:
-    """The way from features (n, d), as planning has them, to what an estimator is given.
+    """The way from features (n, d), as planning has them, to what an estimator is given."""
 
-    Attributes:
-        people: whose columns and classes these are.
-        table: of people with a schema: whether the estimator sees the table as it came, columns, levels and dtypes
-            included; otherwise it sees coordinates, an array of numbers. Of a frame of numbers it sees a frame, and of
-            an array an array.
-        codes: whether it is given classes as 0, 1, …, rather than labels as they came.
-        regresses: whether labels are values.
-    """
-
-    people: Population
+    people: Population  # whose columns and classes these are
+    # Of people with a schema: whether the estimator sees the table as it came, columns, levels and dtypes included, or
+    # coordinates, an array of numbers. Of a frame of numbers it sees a frame, and of an array an array.
     table: bool = True
-    codes: bool = False
-    regresses: bool = False
+    codes: bool = False  # whether it is given classes as 0, 1, …, rather than labels as they came
+    regresses: bool = False  # whether labels are values
 
     def rows(self, features: Array) -> Any:
         """Return people (m, d) as the estimator is to see them."""
@@ -107,14 +99,6 @@ def one_label_each(people: Population) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class FittedEstimator:
-    """A fitted estimator, and whether it warned that it had not converged."""
-
-    estimator: Any
-    unfinished: bool
-
-
 def unfitted(estimator: Any) -> Any:
     """Return an estimator with the same settings that has learned nothing: `warm_start` has nothing to start from."""
     from sklearn.base import clone
@@ -122,15 +106,15 @@ def unfitted(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def trained(estimator: Any, handed: EstimatorData) -> FittedEstimator:
-    """Fit a clone of the estimator; the estimator itself is never fitted."""
+def trained(estimator: Any, handed: EstimatorData) -> tuple[Any, bool]:
+    """Fit a clone of the estimator, never itself; return it, and whether it warned that it had not converged."""
     from sklearn.exceptions import ConvergenceWarning
 
     fresh = unfitted(estimator)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fresh.fit(handed.rows, handed.labels, **weight_argument(estimator, handed.weights))
-    return FittedEstimator(fresh, any(issubclass(one.category, ConvergenceWarning) for one in told))
+    return fresh, any(issubclass(one.category, ConvergenceWarning) for one in told)
 
 
 def weight_argument(estimator: Any, weights: Any) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.models.training import Array
+
 FARTHEST = 1e100  # moves beyond this are not looked at; float32 ends at 3e38
 LEAF = -1  # what scikit-learn has for children of a leaf
 SCALERS = ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler")  # which treat each column alone
@@ -57,7 +58,24 @@ class ScaledTree:
                 rows = scaler.transform(rows)
             return np.asarray(rows)
 
-        return leaf_boxes(self.tree.tree_, query, scaled)
+        tree = self.tree.tree_
+        splits = np.flatnonzero(tree.children_left != LEAF)
+        lasts = np.full(tree.node_count, np.nan)
+        lasts[splits] = last_to_the_left(query, tree.feature[splits], tree.threshold[splits], scaled)
+        low, high = np.full((2, query.size), np.inf)
+        waiting, boxes = [(0, -low, high)], []
+        while waiting:
+            node, low, high = waiting.pop()
+            if tree.children_left[node] == LEAF:
+                boxes.append((low, high))
+                continue
+            feature = tree.feature[node]
+            left, right = high.copy(), low.copy()
+            left[feature] = min(high[feature], lasts[node])
+            right[feature] = max(low[feature], np.nextafter(lasts[node], np.inf))
+            waiting += [(tree.children_right[node], right, high), (tree.children_left[node], low, left)]
+        lows, highs = (np.array(side) for side in zip(*boxes, strict=True))
+        return lows, highs
 
     def same_as(self, other: ScaledTree) -> bool:
         """Report whether two fitted trees are the same, split by split and leaf by leaf."""
@@ -68,33 +86,6 @@ class ScaledTree:
 
 def _named(estimator: Any, module: str, names: tuple[str, ...]) -> bool:
     return type(estimator).__module__.startswith(module) and type(estimator).__name__ in names
-
-
-def leaf_boxes(tree: Any, query: Array, scaled: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Return the least and greatest moves (l, d) of the query (d,) that end in each leaf.
-
-    Args:
-        tree: scikit-learn's `tree_`.
-        query: where it stands.
-        scaled: what is done to rows (m, d) before the tree sees them, feature by feature and in order.
-    """
-    splits = np.flatnonzero(tree.children_left != LEAF)
-    lasts = np.full(tree.node_count, np.nan)
-    lasts[splits] = last_to_the_left(query, tree.feature[splits], tree.threshold[splits], scaled)
-    low, high = np.full((2, query.size), np.inf)
-    waiting, boxes = [(0, -low, high)], []
-    while waiting:
-        node, low, high = waiting.pop()
-        if tree.children_left[node] == LEAF:
-            boxes.append((low, high))
-            continue
-        feature = tree.feature[node]
-        left, right = high.copy(), low.copy()
-        left[feature] = min(high[feature], lasts[node])
-        right[feature] = max(low[feature], np.nextafter(lasts[node], np.inf))
-        waiting += [(tree.children_right[node], right, high), (tree.children_left[node], low, left)]
-    lows, highs = (np.array(side) for side in zip(*boxes, strict=True))
-    return lows, highs
 
 
 def last_to_the_left(

@@ -14,30 +14,21 @@ from numpy.typing import NDArray
 
 from oar.errors import DataError
 from oar.estimators.cores.protocol import NO_PLACES, Core
-from oar.estimators.rows import FittedEstimator, RowConversion, last_step, one_label_each, trained, weight_argument
+from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import delegated
+from oar.models.training import Array
 from oar.people import Population
-
-Array = NDArray[np.float64]
 
 
 class NoFront:
-    """Nothing in front of an estimator, which is given people's features as they are; `Front` has what a pipeline has.
+    """Nothing in front of an estimator, which is given features as they are; `Front` has what a pipeline has."""
 
-    Attributes:
-        empty: whether nothing stands before the estimator.
-        table: whether columns are told apart.
-        smooth: whether nothing in it has kinks.
-        invariant: whether a shift of everybody and the query changes nothing behind it.
-        equivariant: whether such a shift is at most a shift behind it.
-    """
-
-    empty: bool = True
-    table: bool = False
-    smooth: bool = True
-    invariant: bool = False
-    equivariant: bool = True
+    empty: bool = True  # whether nothing stands before the estimator
+    table: bool = False  # whether columns are told apart
+    smooth: bool = True  # whether nothing in it has kinks
+    invariant: bool = False  # whether a shift of everybody and the query changes nothing behind it
+    equivariant: bool = True  # whether such a shift is at most a shift behind it
 
     def behind(self, name: str) -> str:
         """Return the name of an estimator, and of what stands before it."""
@@ -71,48 +62,32 @@ class TwinParameters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The estimator itself, fitted.
-
-    Attributes:
-        outputs: (m, o) for people (m, d), as the twin has them.
-        unfinished: whether it warned that it had not converged.
-    """
+    """The estimator itself, fitted."""
 
     twin: Twin
-    trained: FittedEstimator
+    estimator: Any
+    unfinished: bool  # whether it warned that it had not converged
     handing: RowConversion
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether it warned that it had not converged."""
-        return self.trained.unfinished
 
     @property
     def places(self) -> NDArray[np.intp]:
         """The positions of its classes among the people's; none where it predicts values."""
-        return NO_PLACES if self.twin.regresses else self.handing.class_places(self.trained.estimator.classes_)
+        return NO_PLACES if self.twin.regresses else self.handing.class_places(self.estimator.classes_)
 
     def outputs(self, features: Array) -> Array:
         """Return what it says of people (m, d)."""
-        return self.twin.core.outputs_of(self.trained.estimator, self.handing.rows(features), self.places)
+        return self.twin.core.outputs_of(self.estimator, self.handing.rows(features), self.places)
 
 
 @delegated("core", "convex", "regresses", "least_loss", "target_rows")
 @dataclass(frozen=True, eq=False)
 class Twin(Differentiable):
-    """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it.
+    """The twin of an estimator; `oar.Problem(people, estimator, …)` makes it."""
 
-    Attributes:
-        estimator: an unfitted clone of what was given.
-        core: how its last step is differentiated.
-        front: what stands before that in a pipeline.
-        table: whether it sees a table as it came rather than as coordinates.
-    """
-
-    estimator: Any
-    core: Core
-    front: NoFront = field(default_factory=lambda: NO_FRONT)
-    table: bool = False
+    estimator: Any  # an unfitted clone of what was given
+    core: Core  # how its last step is differentiated
+    front: NoFront = field(default_factory=lambda: NO_FRONT)  # what stands before that in a pipeline
+    table: bool = False  # whether it sees a table as it came rather than as coordinates
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -155,7 +130,6 @@ class Twin(Differentiable):
         return found
 
     def __repr__(self) -> str:
-        """Show the estimator."""
         return f"Twin({self.estimator!r})"
 
     def handing(self, people: Population) -> RowConversion:
@@ -179,7 +153,7 @@ class Twin(Differentiable):
     def original(self, people: Population, features: Array) -> Original:
         """Train the estimator itself on people with these features (n, d), their labels and weights."""
         handing = self.handing(people)
-        return Original(self, trained(self.estimator, handing.handed(people, features)), handing)
+        return Original(self, *trained(self.estimator, handing.handed(people, features)), handing)
 
     def fit(self, people: Population) -> TwinParameters:
         """Train the estimator itself, and read what it has learned: then the twin predicts just as it does.
@@ -192,7 +166,7 @@ class Twin(Differentiable):
 
     def read(self, original: Original) -> TwinParameters:
         """Return the parameters of the estimator, fitted."""
-        fitted = original.trained.estimator
+        fitted = original.estimator
         front = self.front.read(fitted, original.handing.people)
         return TwinParameters(front, self.core.read(last_step(fitted), original.places))
 

@@ -9,21 +9,14 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, Wish, mean
-from oar.models.training import ALL, Some, Training, goals
-
-Array = NDArray[np.float64]
+from oar.models.training import ALL, Array, Some, Training, goals
 
 
 class Aimed:
     """Implements `Training` around another one; only `goal` changes, and what depends on it.
 
-    Args:
-        training: the model, bound to people.
-        wishes: what each query wants.
-        points: (q, d) where they stand; None where there is one, which may move: then it is where `goal` is asked.
-        members: (q,) who of the people they are, where they move with their own data; None where they do not.
-        together: how their losses become one.
-        anchors: people whose mean loss, at targets of their own, is added; None where there are none.
+    `points` (q, d) are None where there is one query, which may move: then it is where `goal` is asked. `members` (q,)
+    say who of the people queries are, where they move with their own data. The mean loss of `anchors` is added.
     """
 
     def __init__(
@@ -74,7 +67,8 @@ class Aimed:
         return loss, pull, own
 
     def _all(self, parameters: Array, points: Array) -> tuple[float, Array, Array]:
-        judged = self._judged(parameters, points)
+        wished = zip(self._wishes, points, strict=True)
+        judged = [wish.judged(self._training, parameters, point) for wish, point in wished]
         loss, shares = self._together(np.array([loss for loss, _, _ in judged]))
         pull = sum(share * pull for share, (_, pull, _) in zip(shares, judged, strict=True))
         slopes = np.array([share * slope for share, (_, _, slope) in zip(shares, judged, strict=True)])
@@ -83,8 +77,3 @@ class Aimed:
             losses, by_parameters, _ = goals(self._training, parameters, rows, targets)
             loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
         return loss, np.asarray(pull), slopes
-
-    def _judged(self, parameters: Array, points: Array) -> list[tuple[float, Array, Array]]:
-        return [
-            wish.judged(self._training, parameters, point) for wish, point in zip(self._wishes, points, strict=True)
-        ]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.labels import label_array
 from oar.people.tables.arrays import is_frame
-
-Array = NDArray[np.float64]
 
 
 class HeldOutData(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from oar.checks import is_number, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.goals.held_out import HeldOutData, held_out_people
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.groups import grouped
 from oar.typing import Frame, Groups, PeopleLike
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SHARE = 1.0, "a share between 0 and 1"
 BOUNDS = {"changed": SHARE, "lost": SHARE, "worse": (sys.float_info.max, "a number ≥ 0")}  # the largest, in words
@@ -46,20 +46,9 @@ class Keep:
 
     changed: float | None = None
     worse: float | None = None
-    groups: Any = None
-    held_out: Any = None
+    groups: Groups | None = None
+    held_out: PeopleLike | Frame | None = None
     lost: float | None = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            changed: float | None = None,
-            worse: float | None = None,
-            groups: Groups | None = None,
-            held_out: PeopleLike | Frame | None = None,
-            lost: float | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be, and settings that would do nothing."""
@@ -89,25 +78,18 @@ class Keep:
         return SideEffectLimits(self, group, scored)
 
     def __repr__(self) -> str:
-        """Show what was set, data by their size."""
         said = {name: getattr(self, name) for name in BOUNDS}
         said |= {"groups": repr(self.groups) if is_text(self.groups) else "…", "held_out": "…"}
         return f"Keep({', '.join(f'{name}={value}' for name, value in said.items() if name in self.given)})"
 
 
 class SideEffects(NamedTuple):
-    """The predictions of everyone, before and after a plan; nobody who asks as `oar.Members` counts.
+    """The predictions of everyone, before and after a plan; nobody who asks as `oar.Members` counts."""
 
-    Attributes:
-        stays, moves: (n,) who is a bystander, and whose data change.
-        changed: (n,) whose predicted class changes, at their own features as they were.
-        had, has: (n,) who is predicted what is asked for: before, and after it where their own moves take them.
-    """
-
-    stays: Mask
+    stays: Mask  # stays, moves: (n,) who is a bystander, and whose data change
     moves: Mask
-    changed: Mask
-    had: Mask
+    changed: Mask  # (n,) whose predicted class changes, at their own features as they were
+    had: Mask  # had, has: (n,) who is predicted what is asked for: before, and after it where their own moves take them
     has: Mask
 
 

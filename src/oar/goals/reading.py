@@ -12,28 +12,22 @@ from oar.checks import read_only
 from oar.errors import DataError, OptionError
 from oar.goals.wishes import ClassWish, ProbableWish, ValueWish, Wish
 from oar.goals.words import AnyBut, Between, Members
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.tables.arrays import is_frame, is_series
 
-Array = NDArray[np.float64]
 MANY = 20  # labels that a message lists
 NOBODY = np.zeros(0, dtype=np.intp)
 
 
 class QueryPoints(NamedTuple):
-    """The people who ask.
+    """The people who ask."""
 
-    Attributes:
-        points: (q, d) where they stand.
-        members: (q,) who of the people they are, where they move with their own data; None where they do not.
-        single: whether it is one person, who does not move as a member.
-        among: (q,) who of the people they are, moving or not; nobody where that is not known.
-    """
-
-    points: Array
+    points: Array  # (q, d) where they stand
+    # (q,) who of the people they are, where they move with their own data; None where they do not
     members: NDArray[np.intp] | None
-    single: bool
-    among: NDArray[np.intp] = NOBODY
+    single: bool  # whether it is one person, who does not move as a member
+    among: NDArray[np.intp] = NOBODY  # (q,) who of the people they are, moving or not; nobody where that is not known
 
 
 def read_points(people: Population, features: Any) -> QueryPoints:

@@ -29,14 +29,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.goals.words import AnyBut, Between
-from oar.models.training import Training
+from oar.models.training import Array, Training
 from oar.people.labels import plain
 from oar.pictures.numbers import number
 
-Array = NDArray[np.float64]
 Aggregate = Callable[[Array], tuple[float, Array]]
 """Several queries' losses (q,) as one, and ∂(one)/∂L_j (q,)."""
 KINDS = ("mean", "worst", "share")
@@ -48,23 +46,15 @@ TIE = 1e-9  # leads in outputs below this share of them are ties: refits are unc
 
 @dataclass(frozen=True, eq=False)
 class ClassWish:
-    """A goal of classification: some classes that will do.
+    """A goal of classification: some classes that will do."""
 
-    Attributes:
-        codes: their codes. rivals: the codes of those that will not do.
-        every: the model's target (o,) for each class there is.
-        probability: how probable they must be together; None where being predicted is enough.
-        plain: whether it is one class.
-    """
-
-    codes: tuple[int, ...]
-    rivals: tuple[int, ...]
-    every: tuple[Array, ...]
-    probability: float | None = None
-    plain: bool = field(init=False)
+    codes: tuple[int, ...]  # their codes
+    rivals: tuple[int, ...]  # the codes of those that will not do
+    every: tuple[Array, ...]  # the model's target (o,) for each class there is
+    probability: float | None = None  # how probable they must be together; None where being predicted is enough
+    plain: bool = field(init=False)  # whether it is one class
 
     def __post_init__(self) -> None:
-        """Note whether it is one class."""
         object.__setattr__(self, "plain", len(self.codes) == 1)
 
     @property
@@ -168,15 +158,11 @@ def _added(each: list[tuple[float, Array, Array]]) -> tuple[float, Array, Array]
 
 @dataclass(frozen=True, eq=False)
 class ValueWish:
-    """A value, or a range of values.
+    """A value, or a range of values."""
 
-    Attributes:
-        low, high: (o,), what counts as reached. nearest, farthest: (o,), the box that is aimed at.
-    """
-
-    low: Array
+    low: Array  # low, high: (o,), what counts as reached
     high: Array
-    nearest: Array
+    nearest: Array  # nearest, farthest: (o,), the box that is aimed at
     farthest: Array
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -30,7 +30,6 @@ class AnyBut:
         object.__setattr__(self, "labels", labels)
 
     def __repr__(self) -> str:
-        """Show it as it is written."""
         return f"AnyBut({', '.join(map(repr, self.labels))})"
 
 
@@ -46,15 +45,10 @@ class Between:
     Between(low=10.0, high=None)
     """
 
-    low: Any = None
-    high: Any = None
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(self, low: float | ArrayLike | None = None, high: float | ArrayLike | None = None) -> None: ...
+    low: float | ArrayLike | None = None
+    high: float | ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a range without ends."""
         if self.low is None and self.high is None:
             raise DataError("Between: must have a low or a high end, got neither.")
 
@@ -66,7 +60,6 @@ class GoalText:
     text: str
 
     def __repr__(self) -> str:
-        """The words."""
         return self.text
 
 
@@ -84,9 +77,5 @@ class Members:
         stay: whether they do not move.
     """
 
-    who: Any
+    who: ArrayLike | Mapping[str, object]
     stay: bool = False
-
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(self, who: ArrayLike | Mapping[str, object], stay: bool = False) -> None: ...

@@ -76,7 +76,6 @@ class GaussianNaiveBayes(Differentiable):
     holds_class_means = True
 
     def __post_init__(self) -> None:
-        """Refuse a smoothing that cannot be."""
         check_not_negative("var_smoothing", self.var_smoothing)
         if self.smoothing is not None:
             check_not_negative("smoothing", self.smoothing)

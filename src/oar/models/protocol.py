@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 Parameters = TypeVar("Parameters")
 Kind = TypeVar("Kind")
 

@@ -21,7 +21,6 @@ class AutodiffScore:
     """Any differentiable model, by automatic differentiation."""
 
     def __init__(self, model: Differentiable, parameters: Array, signal: Array) -> None:
-        """Keep θ and v, flat."""
         need_jax_functions(model, "a member's score")
         self._model, self._parameters, self._signal = model, parameters, signal
 

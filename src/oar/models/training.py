@@ -28,19 +28,13 @@ ALL = slice(None)
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A refit: parameters θ (p,), the moved features that they were fitted to, and how well they were.
+    """A refit: parameters θ (p,), the moved features that they were fitted to, and how well they were."""
 
-    Attributes:
-        parameters: θ, flat.
-        features: the moved features, in whatever form the training keeps them.
-        residual: the norm of the training gradient at θ.
-        converged: whether the residual is below the tolerance that was asked for; of an estimator that stops before the
-            minimum by itself, that it came to its end.
-    """
-
-    parameters: Array
-    features: Any
-    residual: float
+    parameters: Array  # θ, flat
+    features: Any  # the moved features, in whatever form the training keeps them
+    residual: float  # the norm of the training gradient at θ
+    # whether the residual is below the tolerance that was asked for; of an estimator that stops before the minimum by
+    # itself, that it came to its end
     converged: bool
 
 
@@ -113,7 +107,10 @@ def displaced(features: Array, moves: Array | None, columns: Some = ALL) -> Arra
 
 
 class RowsTraining:
-    """The half of a `Training` that keeps people as they came, and whose fit is a formula: nothing is searched."""
+    """The half of a `Training` that keeps people as they came, and whose fit is a formula S of them.
+
+    Nothing is searched; unless a subclass says otherwise, it is as if training minimised ½‖θ − S‖², so that H = I.
+    """
 
     def __init__(self, model: Any, features: Array, weights: Array, parameter_count: int) -> None:
         """Keep the model, features (n, d) and weights (n,) that sum to 1."""
@@ -128,6 +125,14 @@ class RowsTraining:
     def moved(self, moves: Array | None, columns: Some = ALL) -> Array:
         """Return everyone's features after the moves, which are (n, r) where `columns` (r,) says of which features."""
         return displaced(self._features, moves, columns)
+
+    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
+        """Return the direction: H = I."""
+        return direction.copy()
+
+    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
+        """Return v = g."""
+        return right.copy()
 
     def contributing(self, targets: Array, weights: Array) -> Any:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
@@ -165,12 +170,7 @@ class ByColumns(Training, Protocol):
 class CostUnits:
     """A training whose moves are of some features alone, in cost, u = costs · δ; only what speaks of features changes.
 
-    Args:
-        training: with features (n, d).
-        columns: (r,) the features that may move.
-        costs: (r,) what a unit of each costs.
-        query: (d,) the query, for the features that do not move.
-        made: (n, r) moves made already, in cost; 0 for none.
+    `columns` (r,) may move, at `costs` (r,) a unit; others are the query's own (d,). `made` (n, r) moves were made.
     """
 
     def __init__(

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oar.actions import Perturb
-from oar.actions.participation import Best, is_share, members, participation_mask
-from oar.checks import choose, is_flag, with_near_names
+from oar.actions.participation import Best, members, participation_mask
+from oar.checks import choose, is_flag, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
 from oar.estimators.cores.centroid import CentroidTwin
@@ -286,7 +286,7 @@ def _check(action: Any, argument: str) -> None:
 def _takes_part(stream: Stream, action: Perturb) -> Mask | None:
     """Return who takes part; None where everybody does. A share is drawn among persons, not among their rows."""
     acting = stream.when > HISTORY
-    if is_share(action.participants):
+    if is_number(action.participants):
         rows = np.flatnonzero(acting)
         _, first, person = np.unique(stream.persons[rows], return_index=True, return_inverse=True)
         drawn = members(action.participants, action.seed, stream.people.some(rows[first]))

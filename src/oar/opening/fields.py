@@ -34,11 +34,9 @@ class Fields:
         self._content, self._place = content, place
 
     def __contains__(self, name: str) -> bool:
-        """Report whether a field is there."""
         return name in self._content
 
     def __iter__(self) -> Iterator[str]:
-        """Walk over the names."""
         return iter(self._content)
 
     def get(self, name: str, otherwise: Any = None) -> Any:

@@ -21,14 +21,9 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
 
 
 class BoundedReader(io.RawIOBase):
-    """A reader of a packed file, which unpacks as it is asked to, and no farther than is sane.
-
-    Args:
-        source: a file that unpacks while it is read. name: what it is called in errors. packed: its own bytes.
-    """
+    """A reader of a packed file (`packed` bytes long), which unpacks as it is asked to, and no farther than is sane."""
 
     def __init__(self, source: Any, name: str, packed: int) -> None:
-        """Begin at the beginning."""
         super().__init__()
         self._source, self._name, self._packed, self._read = source, name, packed, 0
 

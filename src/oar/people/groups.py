@@ -66,21 +66,15 @@ def _column(people: Population, name: str, argument: str) -> Any:
 
 
 def _cut(values: Any) -> Any:
-    """Cut numbers of many values into quarters; missing values are a group of their own."""
+    """Cut numbers of many values at quartiles of two digits, nobody's own number; missing values are a group."""
     import pandas
 
     numeric = pandas.api.types.is_numeric_dtype(values.dtype) and not pandas.api.types.is_bool_dtype(values.dtype)
     if numeric and values.nunique() > MOST_VALUES:
-        values = _quarters(values)
+        ends = sorted({float(f"{end:.1e}") for end in values.quantile([part / PARTS for part in range(1, PARTS)])})
+        between = [f"{low:g} to {high:g}" for low, high in pairwise(ends)]
+        names = [f"up to {ends[0]:g}", *between, f"above {ends[-1]:g}"]
+        values = pandas.cut(values, [-np.inf, *ends, np.inf], labels=names)
     if values.isna().any():
         values = values.astype(object).map(str).where(values.notna(), MISSING)
     return values
-
-
-def _quarters(values: Any) -> Any:
-    """Cut numbers into about equal parts, at quartiles of two digits: nobody's own number is told."""
-    import pandas
-
-    ends = sorted({float(f"{end:.1e}") for end in values.quantile([part / PARTS for part in range(1, PARTS)])})
-    names = [f"up to {ends[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(ends)), f"above {ends[-1]:g}"]
-    return pandas.cut(values, [-np.inf, *ends, np.inf], labels=names)

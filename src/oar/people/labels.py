@@ -76,6 +76,7 @@ class LabelCoding:
                 f"labels: class {plain(unused[0])!r} has no members, so it cannot be fitted; remove the unused "
                 "category (labels.cat.remove_unused_categories()) or add people who have it."
             )
+        self.classes: tuple[Any, ...] = ()
         self._table: Codes | None = None
         self._lowest = 0
         self._positions: dict[Hashable, int] = {}
@@ -111,7 +112,7 @@ class LabelCoding:
         try:
             return self._positions[plain(label)]
         except (KeyError, TypeError):
-            known: list[str] = [name for name in map(_as_any, self.classes) if isinstance(name, str)]
+            known = [name for name in self.classes if isinstance(name, str)]
             near = difflib.get_close_matches(str(label), known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise DataError(
@@ -150,10 +151,6 @@ class LabelCoding:
     def _listing(self) -> str:
         shown = ", ".join(repr(label) for label in self.classes[:12])
         return shown + (", …" if len(self.classes) > 12 else "")
-
-
-def _as_any(label: Any) -> Any:
-    return label
 
 
 def _factorise(labels: NDArray, argument: str) -> tuple[NDArray[np.intp], list]:

@@ -32,6 +32,7 @@ from oar.people.tables.encoding import Encoding
 from oar.people.tables.files import read_table
 from oar.people.tables.from_frame import read_frame, with_column
 from oar.people.tables.schema import Schema
+from oar.people.wording import listed
 from oar.typing import Features, FilePath, Frame, Labels, Row, Weights
 
 
@@ -87,7 +88,8 @@ class Population(PopulationInParts):
         labels = in_memory(labels, "labels")
         if is_series(labels):
             check_index(labels, self._table.index, "labels")
-        self.has_label_rows = _is_target_table(labels)
+        table = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1
+        self.has_label_rows = is_frame(labels) or table
         if self.has_label_rows:
             self._take_rows(labels)
         else:
@@ -143,9 +145,9 @@ class Population(PopulationInParts):
         """
         table, column = with_column(in_memory(frame, "frame"), target, "target")
         table, weighed = with_column(table, weights, "weights")
-        framed = read_frame(table, column, schema, weighed, missing)
-        people = cls(framed.features, framed.labels, framed.weights)
-        people._encoding, people._target, people._imputed = framed.encoding, column, framed.imputed
+        coordinates, labels, given, encoding, imputed = read_frame(table, column, schema, weighed, missing)
+        people = cls(coordinates, labels, given)
+        people._encoding, people._target, people._imputed = encoding, column, imputed
         return people
 
     @classmethod
@@ -457,15 +459,8 @@ class Population(PopulationInParts):
         return pandas.Series(values, index=self.index)
 
     def __repr__(self) -> str:
-        """Show sizes and classes."""
         plural = "feature" if self.dimensions == 1 else "features"
-        shown = ", ".join(repr(label) for label in self.classes[:6]) + (", …" if len(self.classes) > 6 else "")
-        return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {shown})"
-
-
-def _is_target_table(labels: Any) -> bool:
-    """Report whether labels are a two-dimensional table of numbers rather than one label a person."""
-    return is_frame(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1)
+        return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
 
 
 def _unused_categories(labels: Any) -> list:

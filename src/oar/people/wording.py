@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from oar.checks import NEAR
@@ -43,16 +43,16 @@ def nearest(value: Any, known: Iterable[Any], question: str = "Did you mean") ->
     return f" {question} {found[0]!r}?" if found else ""
 
 
-def lined_up(rows: Iterable[tuple[str, str]]) -> str:
-    """Return pairs of texts as a table of two columns.
+def lined_up(rows: Iterable[tuple[str, ...]]) -> str:
+    """Return texts as a table.
 
     >>> print(lined_up([("age", "immutable"), ("income", "only up")]))
     age     immutable
     income  only up
     """
-    pairs = list(rows)
-    width = max((len(first) for first, _ in pairs), default=0)
-    return "\n".join(f"{first:<{width}}  {second}".rstrip() for first, second in pairs)
+    every = list(rows)
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in every)
 
 
 def counted(number: int, one: str, more: str) -> str:
@@ -62,6 +62,16 @@ def counted(number: int, one: str, more: str) -> str:
     ('1 member moves', '2,000 members move')
     """
     return f"{number:,} {one if number == 1 else more}"
+
+
+def listed(values: Iterable[Any], most: int, say: Callable[[Any], str] = repr) -> str:
+    """Return the first of some values in words, and whether there are more.
+
+    >>> listed("abc", 2)
+    "'a', 'b', …"
+    """
+    every = list(values)
+    return ", ".join(map(say, every[:most])) + (", …" if len(every) > most else "")
 
 
 def repeated(names: Iterable[Any]) -> list[Any]:

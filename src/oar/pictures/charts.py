@@ -66,14 +66,9 @@ def before_after(name: str, before: float, after: float, title: str) -> Markup:
 def curves(
     places: Sequence[float], lines: Sequence[Curve], labels: tuple[str, str], title: str, told: Callable[[float], str]
 ) -> Markup:
-    """Return lines over shares between 0 and 1; a filled mark is a goal reached, a hollow one is not.
+    """Return lines over ascending shares between 0 and 1; a filled mark is a goal reached, a hollow one is not.
 
-    Args:
-        places: where on the axis across, ascending.
-        lines: what is drawn.
-        labels: what goes across, and what goes up.
-        title: what it shows, for those who cannot see it.
-        told: how heights are written.
+    `labels` say what goes across and what goes up, and `told` writes heights.
     """
     known = [height for line in lines for height in line.heights if height is not None]
     frame = _Frame(max(places) or 1.0, _round_above(max([*known, 0.0])))

@@ -32,19 +32,14 @@ class Picture(Figure):
 
 @dataclass(frozen=True, eq=False)
 class PlanePositions:
-    """Positions of people in the plane.
+    """Positions of people in the plane."""
 
-    Attributes:
-        points, moves: (n, 2). codes: (n,), places in `classes`.
-        queries: (q, 2), who asks. query_move: (2,), of the first.
-    """
-
-    points: Array
+    points: Array  # points, moves: (n, 2)
     moves: Array
-    codes: NDArray[np.integer]
+    codes: NDArray[np.integer]  # (n,), places in `classes`
     classes: tuple[str, ...]
-    queries: Array
-    query_move: Array
+    queries: Array  # (q, 2), who asks
+    query_move: Array  # (2,), of the first
 
 
 def draw_moves(places: PlanePositions, names: tuple[str, str], title: str) -> Figure:
@@ -79,14 +74,7 @@ def draw_moves(places: PlanePositions, names: tuple[str, str], title: str) -> Fi
 def draw_efforts(
     columns: Sequence[tuple[str, float, int]], change: tuple[float, float], what: str, title: str
 ) -> Figure:
-    """Return columns by effort, beside a number before and after.
-
-    Args:
-        columns: of each its name, effort and how many people change it; most effort first.
-        change: the number before and after.
-        what: it is; a probability is drawn from 0 to 1.
-        title: above it all.
-    """
+    """Return columns (name, effort, how many people change it; most effort first), beside a number before and after."""
     figure = Picture(figsize=(8.0, 1.6 + 0.3 * min(len(columns), MOST_COLUMNS)), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 1.2))
     first = list(columns[:MOST_COLUMNS])

@@ -41,14 +41,11 @@ def tag(element: str, /, *content: Any, **attributes: Any) -> Markup:
     >>> tag("p", "a < b", class_="note")
     '<p class="note">a &lt; b</p>'
     """
-    given = "".join(f' {_attribute(key)}="{text(value)}"' for key, value in attributes.items() if value is not None)
+    said = {key if key == "viewBox" else key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    given = "".join(f' {key}="{text(value)}"' for key, value in said.items() if value is not None)
     if element in VOID:
         return Markup(f"<{element}{given}>")
     return Markup(f"<{element}{given}>{joined(content)}</{element}>")
-
-
-def _attribute(key: str) -> str:
-    return key if key == "viewBox" else key.rstrip("_").replace("_", "-")
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]], caption: str | None = None) -> Markup:

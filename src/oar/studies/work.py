@@ -27,7 +27,8 @@ import numpy as np
 from oar.actions import Perturb
 from oar.actions.choice import part_of, parts_of
 from oar.actions.own_action import Action, can_be_scaled, with_changes
-from oar.actions.participation import is_share, members_in_share
+from oar.actions.participation import members_in_share
+from oar.checks import is_number
 from oar.errors import EngineError, OptionError
 from oar.models.fit.one_thread import one_thread
 from oar.problem import Problem, Query
@@ -104,7 +105,7 @@ class Work:
         if cell.participation == 1.0:
             changes = {"participants": None, "seed": None}
         elif cell.participation is not None:
-            own = part.seed if is_share(part.participants) else None
+            own = part.seed if is_number(part.participants) else None
             changes = {"participants": cell.participation, "seed": own if cell.seed is None else cell.seed}
         allowance = self.problem.allowance
         if isinstance(part, Perturb | Action) and cell.budget is not None:

@@ -50,7 +50,7 @@ def measured(limits, norm=2.0, radius=1.0, members=None):
     members = members or people()
     size = members.size
     return measure(
-        limits.check(SCHEMA),
+        limits.check(SCHEMA).naming(members.index, size),
         members.encoding,
         np.asarray(members.features),
         np.full(size, 1 / size),

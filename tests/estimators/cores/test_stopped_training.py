@@ -115,7 +115,7 @@ def test_a_sparse_matrix_is_handed_over_as_one():
     features = np.asarray(people.features, dtype=np.float64)
     original = twin.original(people, features)
     found = twin.probabilities(twin.own_parameters(training, fit.parameters), features)
-    expected = original.trained.estimator.predict_proba(original.handing.rows(features))
+    expected = original.estimator.predict_proba(original.handing.rows(features))
     assert np.abs(found - expected).max() < 1e-6
 
 
@@ -146,7 +146,7 @@ def test_values_are_regressed_by_networks():
     assert result.audit.violations == ()
     assert result.loss < 0.8 * result.audit.loss_before
     twin = recognised(network)
-    expected = twin.original(people, people.features).trained.estimator.predict(people.features)
+    expected = twin.original(people, people.features).estimator.predict(people.features)
     assert np.abs(twin.predict(twin.fit(people), people.features)[:, 0] - expected).max() < 1e-10
 
 

@@ -85,7 +85,7 @@ def test_a_level_that_nobody_has_left_changes_no_prediction():
     fit = training.fit(training.moved(rows - features_of(PEOPLE)), training.start(), 1e-11)
     found = twin.probabilities(twin.own_parameters(training, fit.parameters), features_of(PEOPLE))
     original = twin.original(PEOPLE, rows)  # which forgets the level, and ignores those who have it
-    expected = original.trained.estimator.predict_proba(original.handing.rows(features_of(PEOPLE)))
+    expected = original.estimator.predict_proba(original.handing.rows(features_of(PEOPLE)))
     assert np.abs(found - expected).max() < 1e-6
 
 

@@ -23,14 +23,19 @@ def bound_of(column: Column, value: Any, where: str) -> float | None:
     if value is None:
         return None
     if column.kind == "ordinal":
-        level = plain(value)
-        if level not in column.levels:
-            choose(where, str(level), [str(known) for known in column.levels])
-            raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
-        return float(column.levels.index(level))
+        return float(level_of(column, value, where))
     if not is_number(value) or not abs(value) <= LARGEST:
         raise DataError(f"{where}: must be a finite number, of at most {LARGEST:g}, got {shown(value)}.")
     return float(value)
+
+
+def level_of(column: Column, value: Any, where: str) -> int:
+    """Return the position of a level; raise with the nearest one where there is none."""
+    level = plain(value)
+    if level not in column.levels:
+        choose(where, str(level), [str(known) for known in column.levels])
+        raise OptionError(f"{where}: must be one of {column.levels}, got {value!r}.")
+    return column.levels.index(level)
 
 
 def said(column: Column, coordinate: float) -> str:

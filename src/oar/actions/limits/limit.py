@@ -44,6 +44,8 @@ from oar.people.tables.schema import Column, Schema
 from oar.people.wording import counted, lined_up, nearest, shown
 from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
+Said = tuple[str, Mapping[str, float], float]
+"""A text, and what it states: factors and a constant of factors · values + constant ≤ 0."""
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
@@ -69,32 +71,16 @@ class Limit:
     """
 
     immutable: bool = False
-    lower: Any = None
-    upper: Any = None
+    lower: float | np.number | str | None = None
+    upper: float | np.number | str | None = None
     direction: str | None = None
     step: float | None = None
-    levels: Any = None
+    levels: Sequence[Label] | None = None
     cost: float = 1.0
     unit: float | None = None
     missing: Any = None
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            immutable: bool = False,
-            lower: float | np.number | str | None = None,
-            upper: float | np.number | str | None = None,
-            direction: str | None = None,
-            step: float | None = None,
-            levels: Sequence[Label] | None = None,
-            cost: float = 1.0,
-            unit: float | None = None,
-            missing: Any = None,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Refuse what cannot be, and what contradicts itself."""
         if not is_flag(self.immutable):
             raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
         given = self.given
@@ -138,7 +124,7 @@ class Limit:
         words = ["immutable"] if self.immutable else []
         words += [text.format(given[name]) for name, text in _IN_WORDS.items() if name in given]
         if "levels" in given:
-            words.append(f"may become {', '.join(map(str, self.levels)) or 'nothing else'}")
+            words.append(f"may become {', '.join(map(str, given['levels'])) or 'nothing else'}")
         if self.missing:
             words.append(f"stays where it is {' or '.join(map(str, self.missing))}")
         if self.cost != 1.0 or "unit" in given:
@@ -372,14 +358,12 @@ class Limits:
                 for setting, bound, sign in limit.bounds:
                     here = sign * bound, person
                     tightest[name, setting] = min(tightest.get((name, setting), here), here, key=lambda one: one[0])
-        possible = PossibleValues(schema)
+        pairs: list[tuple[Said, Said]] = []
         for (name, setting), (bound, person) in tightest.items():
             sign = -1.0 if setting == "lower" else 1.0
-            for link in self.parsed:
-                says = link.expression.values, link.expression.constant
-                if name in says[0] and not possible.both(({name: sign}, -bound), says):
-                    text = f"own.{person}.{name} {setting} = {said(schema[name], sign * bound)}"
-                    raise OptionError(f"limits: {text!r} and {link.text!r} contradict each other; change one of them.")
+            text = f"own.{person}.{name} {setting} = {said(schema[name], sign * bound)}"
+            pairs += [((text, {name: sign}, -bound), link) for link in self._linked if name in link[1]]
+        _refuse_contradictions(schema, pairs)
 
     def naming(self, index: Any, size: int) -> Limits:
         """Return these limits with those of single people by values of the index; None stands for positions.
@@ -410,7 +394,9 @@ class Limits:
         """Refuse a rule whose consequence a bound, or the levels that may be switched to, never let come true."""
         for rule, ruled in zip(self.parsed_rules, self.ruled(schema), strict=True):
             if isinstance(rule.consequence, tuple):
-                self._check_rules_links(rule, schema)
+                links = [(rule.text, one.expression.values, one.expression.constant) for one in rule.consequence]
+                bounds = self._bounds(schema)
+                _refuse_contradictions(schema, [(bound, link) for link in links if link[1] for bound in bounds])
                 continue
             name = rule.consequence.name
             limit = self.columns.get(name, FREE)
@@ -418,20 +404,15 @@ class Limits:
             ways = ways[: 2 if rule.consequence.operator == "!=" and ways[0].levels is None else 1]
             for setting, bound, sign in limit.bounds:
                 if all(way.low > bound if sign > 0 else way.high < bound for way in ways):
-                    text = f"{name} {setting} = {said(schema[name], bound)}"
-                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
+                    raise _contradiction(f"{name} {setting} = {said(schema[name], bound)}", rule.text)
 
-    def _check_rules_links(self, rule: IfThenRule, schema: Schema) -> None:
-        possible = PossibleValues(schema)
-        assert isinstance(rule.consequence, tuple)
-        for link in rule.consequence:
-            for text, factors, constant in self._bounds(schema):
-                one = link.expression
-                if one.values and not possible.both((one.values, one.constant), (factors, constant)):
-                    raise OptionError(f"limits: {text!r} and {rule.text!r} contradict each other; change one of them.")
+    @property
+    def _linked(self) -> list[Said]:
+        """The links as statements of values."""
+        return [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
 
-    def _bounds(self, schema: Schema) -> list[tuple[str, dict[str, float], float]]:
-        """Return the columns' bounds as statements factors · values + constant ≤ 0."""
+    def _bounds(self, schema: Schema) -> list[Said]:
+        """Return the columns' bounds as statements."""
         return [
             (f"{name} {setting} = {said(schema[name], bound)}", {name: sign}, -sign * float(bound))
             for name, limit in self.columns.items()
@@ -440,15 +421,9 @@ class Limits:
 
     def _check_pairs(self, schema: Schema) -> None:
         """Refuse two limits that no value satisfies together; links of changes alone are always satisfied by none."""
-        statements = [(link.text, link.expression.values, link.expression.constant) for link in self.parsed]
-        statements = [each for each in statements if each[1]]
-        statements += self._bounds(schema)
-        possible = PossibleValues(schema)
-        for place, (text, factors, constant) in enumerate(statements):
-            for other_text, other_factors, other_constant in statements[:place]:
-                both = (factors, constant), (other_factors, other_constant)
-                if text != other_text and not possible.both(*both):
-                    raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
+        all_said = [*(each for each in self._linked if each[1]), *self._bounds(schema)]
+        pairs = [(before, each) for place, each in enumerate(all_said) for before in all_said[:place]]
+        _refuse_contradictions(schema, [(one, other) for one, other in pairs if one[0] != other[0]])
 
     def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
         """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way in is planned.
@@ -496,6 +471,18 @@ class Limits:
             return _of_tables(content)
 
 
+def _refuse_contradictions(schema: Schema, pairs: list[tuple[Said, Said]]) -> None:
+    """Refuse two statements that no values of a table's columns satisfy together."""
+    possible = PossibleValues(schema)
+    for one, other in pairs:
+        if not possible.both(other[1:], one[1:]):
+            raise _contradiction(one[0], other[0])
+
+
+def _contradiction(one: str, other: str) -> OptionError:
+    return OptionError(f"limits: {one!r} and {other!r} contradict each other; change one of them.")
+
+
 def _of_tables(content: dict[str, Any]) -> Limits:
     """Return what the tables of a TOML file say."""
     known = ("columns", "links", "own", "rules", "plausible")
@@ -507,13 +494,7 @@ def _of_tables(content: dict[str, Any]) -> Limits:
                 f"[columns.{name}]."
             )
         choose("keys", key, known)
-    return Limits(
-        content.get("columns", {}),
-        content.get("links", []),
-        content.get("own", {}),
-        content.get("rules", []),
-        content.get("plausible"),
-    )
+    return Limits(**content)
 
 
 def as_limits(limits: Any) -> Limits | None:

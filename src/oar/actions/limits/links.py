@@ -100,17 +100,14 @@ def parse_links(text: str) -> tuple[Link, ...]:
     LinearExpression(values={'word_unique': 1.0, 'word_count': -1.0}, changes={}, constant=-3.0)
     """
     tree, names = _parsed(text)
-    match tree:
-        case ast.Compare(left=first, ops=operators, comparators=others):
-            pass
-        case _:
-            raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}.")
+    if not isinstance(tree, ast.Compare):
+        raise OptionError(f"links: must compare with <=, >= or ==, got {shown(text)}.")
     try:
-        sides = [linear(side, names, text) for side in (first, *others)]
+        sides = [linear(side, names, text) for side in (tree.left, *tree.comparators)]
     except RecursionError:
         raise OptionError(f"links: must be shorter, got {shown(text)}; add up its numbers.") from None
     found = []
-    for left, operator, right in zip(sides, operators, sides[1:], strict=False):
+    for left, operator, right in zip(sides, tree.ops, sides[1:], strict=False):
         difference = left.plus(right.times(-1))
         if difference.is_number:
             raise OptionError(f"links: must speak of at least one feature, got {shown(text)}.")

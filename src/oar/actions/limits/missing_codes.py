@@ -19,9 +19,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.people.tables.encoding import Array
 from oar.tolerances import FEW_PEOPLE
 
-Array = NDArray[np.float64]
 AFAR = 2.0  # times the range of the others
 COMMON = 0.001  # of the people
 MORE = 5  # times as many as have any value nearby
@@ -47,15 +47,13 @@ def codes(values: Array) -> tuple[float, ...]:
 
 def _above(distinct: Array, counts: NDArray[np.intp], size: int, negative: bool) -> list[float]:
     """Return the codes above all other values; with `negative` these are mirrored, and so are those returned."""
-    likely = np.array([_likely(value, negative) for value in distinct])
-    others = distinct[~likely & ~_far_side(distinct, negative)]
+    # What may be a code on the other side says nothing about how far the others reach.
+    others = [value for value in distinct if not (_likely(value, negative) or _likely(-value, not negative))]
     if len(others) < (1 if negative else 2):
         return []
     first = int(np.searchsorted(distinct, others[-1])) + 1
-    while first < len(distinct):  # what is near the others is one of them
-        if _apart(distinct, counts, first, size, float(others[0]), negative):
-            break
-        first += 1
+    while first < len(distinct) and not _apart(distinct, counts, first, size, float(others[0]), negative):
+        first += 1  # what is near the others is one of them
     found, held = distinct[first:], counts[first:]
     if not len(found):
         return []
@@ -71,11 +69,6 @@ def _likely(value: float, negative: bool) -> bool:
     if value <= 0 or value != np.floor(value):
         return False
     return (negative and value <= 9) or LIKELY.fullmatch(f"{value:.0f}") is not None
-
-
-def _far_side(distinct: Array, negative: bool) -> NDArray[np.bool_]:
-    """Report which values may be codes on the other side, and so say nothing about how far the others reach."""
-    return np.array([_likely(-value, not negative) for value in distinct])
 
 
 def _alike(code: float) -> list[float]:

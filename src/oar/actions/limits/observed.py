@@ -33,7 +33,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.column_names import called_an_amount, called_years, why_still
 from oar.actions.limits.limit import FREE, Limit, Limits, as_limits
@@ -42,14 +41,13 @@ from oar.actions.limits.round_steps import above, below, bound_step, one_two_fiv
 from oar.errors import DataError, OptionError
 from oar.people.population import Population
 from oar.people.tables.arrays import is_frame
-from oar.people.tables.encoding import Encoding
+from oar.people.tables.encoding import Array, Encoding
 from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
-from oar.people.tables.schema import Column, Schema, toml_key, toml_value
+from oar.people.tables.schema import Column, Schema, toml_key, toml_list, toml_value
 from oar.people.wording import counted
 from oar.tolerances import FEW_PEOPLE
 
-Array = NDArray[np.float64]
 TAIL = 0.005  # share of the people that is appreciable
 HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
@@ -65,14 +63,10 @@ HEAVY = 2.0  # from so many times the standard deviation within the range on, th
 
 @dataclass(frozen=True)
 class ObservedLimit:
-    """A column's limit, and why it is so.
-
-    Attributes:
-        column: which. limit: what it says; `FREE` where there is nothing to say. why: in words.
-    """
+    """A column's limit, and why it is so."""
 
     column: Column
-    limit: Limit
+    limit: Limit  # what it says; `FREE` where there is nothing to say
     why: str
 
 
@@ -135,30 +129,21 @@ def _observe(column: Column, values: Array) -> ObservedLimit:
         return ObservedLimit(column, FREE, "yes or no: a flip")
     if column.kind in ("ordinal", "category"):
         return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
-    why = _moments(column.name, values) or named or _untouched(column.name, values)
-    if why:
-        return _still(column, values, why, coded=why == named)
-    missing = codes(values)
+    moments = "dates as whole numbers" if _dates(values) else "years" if _years(column.name, values) else None
+    why = moments or named or _untouched(column.name, values)
+    missing = codes(values) if not why or why == named else ()  # what names people, or is a moment, has no codes
     known = values[~np.isin(values, missing)]
+    span = f"observed: {_short(known.min())} to {_short(known.max())}{_coded(missing, len(values) - len(known))}"
+    kept = tuple(_typed(code, column) for code in missing) or None
+    if why:
+        return ObservedLimit(column, Limit(immutable=True, missing=kept), f"{why}, and stays as it is; {span}")
     lower, upper = _range(known, column.whole)
-    unit = _unit(values, known, lower, upper)
-    span = f"observed: {_short(known.min())} to {_short(known.max())}"
-    told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
+    unit, told = _unit(values, known, lower, upper), f"{_what(column, known.min(), known.max())}; {span}"
     if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
-    kept = tuple(_typed(code, column) for code in missing) or None
     return ObservedLimit(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
-
-
-def _still(column: Column, values: Array, why: str, coded: bool) -> ObservedLimit:
-    """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
-    missing = codes(values) if coded else ()
-    known = values[~np.isin(values, missing)]
-    told = f"{why}, and stays as it is; observed: {_short(known.min())} to {_short(known.max())}"
-    kept = tuple(_typed(code, column) for code in missing) or None
-    return ObservedLimit(column, Limit(immutable=True, missing=kept), told + _coded(missing, len(values) - len(known)))
 
 
 def _coded(missing: tuple[float, ...], people: int) -> str:
@@ -188,13 +173,6 @@ def _untouched(name: str, values: Array) -> str | None:
     if _even(values) and not called_an_amount(name):
         return "numbers of which nearly all differ, none rounder than others: names of people"
     return None
-
-
-def _moments(name: str, values: Array) -> str | None:
-    """Say that whole numbers are dates or years; None where they are not."""
-    if _dates(values):
-        return "dates as whole numbers"
-    return "years" if _years(name, values) else None
 
 
 def _years(name: str, values: Array) -> bool:
@@ -310,7 +288,7 @@ def told(limits: Limits, schema: Schema) -> str:
 def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
     """Say what the limits of some columns keep."""
     still = [name for name in names if limits.columns[name].immutable]
-    ranged = [name for name in names if name not in still and _has_range(limits.columns[name])]
+    ranged = [name for name in names if name not in still and limits.columns[name].bounds]
     whole = sum(schema[name].whole for name in ranged)
     parts = []
     if ranged:
@@ -330,26 +308,18 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
     return ", ".join(parts)
 
 
-def _has_range(limit: Limit) -> bool:
-    return bool(limit.bounds)
-
-
 def drafted(people: Any, schema: Schema | None = None) -> str:
     """Return observed limits as a TOML file with a comment for each column, to be edited and read as it is."""
     blocks = [HEADER]
     for each in observations(people, schema):
         lines = [f"# {each.column.name.translate(_ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
         if each.limit == FREE:
-            levels = f"levels = [{', '.join(map(toml_value, each.column.levels))}]"
-            said = [levels] if each.column.kind == "category" else []
+            said = [f"levels = {toml_list(each.column.levels)}"] if each.column.kind == "category" else []
         else:
-            said = [f"{name} = {_toml(value)}" for name, value in _said(each.limit).items()]
+            told = {"missing": toml_list}
+            said = [f"{name} = {told.get(name, toml_value)(value)}" for name, value in _said(each.limit).items()]
         blocks.append("\n".join([*lines, f"[columns.{toml_key(each.column.name)}]", *said]))
     return "\n\n".join(blocks) + "\n"
-
-
-def _toml(value: Any) -> str:
-    return f"[{', '.join(map(toml_value, value))}]" if isinstance(value, tuple) else toml_value(value)
 
 
 _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of TOML must not have

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from oar.checks import choose, is_number, is_whole, with_near_names
 from oar.errors import DataError
+from oar.people.tables.encoding import Array
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 ROUNDING = 1e-10  # share of a distance
@@ -40,7 +40,6 @@ class Plausible:
     share: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
         if not is_whole(self.neighbours) or self.neighbours < 1:
             raise DataError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
         if not is_number(self.share) or not 0 <= self.share <= 1:
@@ -90,13 +89,7 @@ EVERYWHERE = Everywhere()
 
 
 class Neighbourhood:
-    """The positions of people, and how near is near enough.
-
-    Args:
-        plausible: how near others must be.
-        features: (n, d) the people before any move.
-        scales: (d,) what makes distances of coordinates.
-    """
+    """The positions of people (n, d) before any move, and how near is near enough; `scales` (d,) make distances."""
 
     bounded = True
     """Whether there are places that are not near enough."""

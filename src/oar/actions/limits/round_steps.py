@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.people.tables.encoding import Array
+
 PEOPLE = 10  # whose worth a step is at least
 COARSEST = 0.5
 NORMAL = 1.349  # standard deviations between the quarters of normal values

@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.limits.bounds import level_of
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
 from oar.checks import choose, is_number
 from oar.errors import DataError, OptionError
-from oar.people.labels import plain
-from oar.people.tables.encoding import LARGEST, Encoding
+from oar.people.tables.encoding import LARGEST, Array, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import shown
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 NEARLY = 1e-10  # of the values that are compared: what rounding may miss an edge by that belongs to a range
 OPEN = 1e-6  # of a column's unit of cost: how far solvers stay from an edge that does not belong to a range,
@@ -58,22 +57,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Range:
-    """Values of one column, as coordinates: between two edges, or some of a category's levels.
-
-    Attributes:
-        name: the column.
-        low, high: the edges.
-        open: whether the edges do not belong to it.
-        levels: of a category, positions of levels; None for all other columns.
-        whole: whether its values are whole numbers, so that they can be compared exactly.
-    """
+    """Values of one column, as coordinates: between two edges, or some of a category's levels."""
 
     name: str
-    low: float = -np.inf
+    low: float = -np.inf  # low, high: the edges
     high: float = np.inf
-    open: bool = False
-    levels: tuple[int, ...] | None = None
-    whole: bool = False
+    open: bool = False  # whether the edges do not belong to it
+    levels: tuple[int, ...] | None = None  # of a category, positions of levels; None for all other columns
+    whole: bool = False  # whether its values are whole numbers, so that they can be compared exactly
 
     @property
     def names(self) -> set[str]:
@@ -104,21 +95,13 @@ class IfThenRule:
     text: str
 
     @property
-    def _consequences(self) -> tuple[Comparison | Link, ...]:
-        return self.consequence if isinstance(self.consequence, tuple) else (self.consequence,)
-
-    @property
     def names(self) -> frozenset[str]:
         """The columns that it speaks of."""
-        found = {each.name for each in self.conditions}
-        return frozenset(found.union(*(each.names for each in self._consequences)))
+        follows = self.consequence if isinstance(self.consequence, tuple) else (self.consequence,)
+        return frozenset().union(*(each.names for each in (*self.conditions, *follows)))
 
     def within(self, schema: Schema) -> EncodedRule:
-        """Check the rule against a table's columns.
-
-        Raises:
-            OptionError: with the nearest column or level.
-        """
+        """Check the rule against a table's columns; raise with the nearest column or level."""
         for name in sorted(self.names):
             choose(f"rules, {self.text!r}", name, schema.names)
         ways: list[Way] = []
@@ -186,7 +169,7 @@ def _ranges(said: Comparison, column: Column, text: str) -> tuple[Range, ...]:
                 f"{where}: {column.name!r} is a category, whose levels have no order, got {said.operator!r}; compare "
                 "with == or !=, or make it an ordinal in the schema."
             )
-        chosen = _level(column, said.value, where)
+        chosen = level_of(column, said.value, f"{where}, {column.name}")
         levels = [place for place in range(len(column.levels)) if (place == chosen) == (said.operator == "==")]
         return (Range(column.name, levels=tuple(levels), whole=True),)
     edge = _edge(column, said.value, where)
@@ -204,19 +187,10 @@ def _ranges(said: Comparison, column: Column, text: str) -> tuple[Range, ...]:
     return (*found, *([Range(column.name, low=float(low), open=opened, whole=column.whole)] if above else []))
 
 
-def _level(column: Column, value: Any, where: str) -> int:
-    value = plain(value)
-    for place, level in enumerate(column.levels):
-        if level == value and isinstance(level, str) == isinstance(value, str):
-            return place
-    choose(f"{where}, {column.name}", str(value), [str(level) for level in column.levels])
-    raise OptionError(f"{where}, {column.name}: must be one of {column.levels}, got {value!r}.")
-
-
 def _edge(column: Column, value: Any, where: str) -> float:
     """Return what a column is compared with as a coordinate."""
     if column.kind == "ordinal":
-        return float(_level(column, value, where))
+        return float(level_of(column, value, f"{where}, {column.name}"))
     if column.kind == "boolean":
         if value not in (True, False):
             raise OptionError(f"{where}: {column.name!r} is a boolean, got {value!r}; compare with True or False.")

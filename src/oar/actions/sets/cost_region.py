@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -13,14 +13,11 @@ from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.plausible import EVERYWHERE, Everywhere, Neighbourhood
 from oar.actions.limits.rules import EncodedRule, Way, edges, holds
-from oar.actions.sets.norms import Norm
+from oar.actions.sets.norms import Array, Norm
 from oar.actions.sets.region import Levels, Region
-from oar.checks import is_whole
-from oar.errors import DataError
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 ROUNDED = 1e-12  # share of a number that rounding may add to it
 
@@ -30,23 +27,15 @@ class CostRegion:
     """The feasible set of people's moves, in coordinates of cost u = costs · δ.
 
     Moves (n, r) are of some of the table's d coordinates: of those that somebody may move, once it is `reduced`.
-
-    Attributes:
-        region: where they may move to, categories mixed and steps not yet kept.
-        columns: (r,) which of the table's coordinates these are.
-        costs: (r,) the cost of a unit of each.
-        steps: (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes.
-        where: people's neighbourhood, where moves must be plausible.
-        features: (n, d) everyone before any move.
-        who: (n,) the members' positions among the people; `plausible.NOBODY` for the query.
     """
 
-    region: Region
-    columns: Rows
-    costs: Array
-    steps: Array
-    features: Array
-    where: Neighbourhood | Everywhere = EVERYWHERE
+    region: Region  # where they may move to, categories mixed and steps not yet kept
+    columns: Rows  # (r,) which of the table's coordinates these are
+    costs: Array  # (r,) the cost of a unit of each
+    steps: Array  # (r,) of which changes must be multiples, in the coordinates' own units; 0 where anything goes
+    features: Array  # (n, d) everyone before any move
+    where: Neighbourhood | Everywhere = EVERYWHERE  # people's neighbourhood, where moves must be plausible
+    # (n,) the members' positions among the people; `plausible.NOBODY` for the query
     who: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     rules: ClassVar[tuple[EncodedRule, ...]] = ()
@@ -101,12 +90,9 @@ class CostRegion:
 
 @dataclass(frozen=True, eq=False)
 class RuledRegion(CostRegion):
-    """The same where there are if-then rules: `region` keeps each of them in one way, in which staying keeps it.
+    """The same where there are if-then rules: `region` keeps each of them in one way, in which staying keeps it."""
 
-    Attributes:
-        ruled: the rules, and everyone's region without them.
-    """
-
+    # the rules, and everyone's region without them
     ruled: TableRules = field(kw_only=True)  # type: ignore[misc]
 
     @property
@@ -192,8 +178,9 @@ class TableRules:
         (before, after), (lower, upper) = rows, bounds
         for each in way:
             if isinstance(each, Link):
-                normal, room = self._link(each, before, after)
-                normal, room = np.where(still, 0.0, normal), np.maximum(room, 0.0)
+                values, changes = _factors(each, self.encoding)  # of further moves u, in cost, from `after`
+                normal = np.where(still, 0.0, (values + changes) / self.costs)
+                room = np.maximum(-each.expression.constant - after @ values - (after - before) @ changes, 0.0)
                 if (normal != 0).sum() == 1:  # of one coordinate it is a bound, which is quicker to keep
                     at = int(np.flatnonzero(normal)[0])
                     if normal[at] > 0:
@@ -218,14 +205,6 @@ class TableRules:
             lower[chosen, at] = np.maximum(lower[chosen, at], least[chosen])
             upper[chosen, at] = np.minimum(upper[chosen, at], most[chosen])
 
-    def _link(self, link: Link, before: Array, after: Array) -> tuple[Array, Array]:
-        """Return a·u ≤ room of further moves u, in cost, from `after`."""
-        values, changes = np.zeros(after.shape[1]), np.zeros(after.shape[1])
-        _fill(values, link.expression.values, self.encoding)
-        _fill(changes, link.expression.changes, self.encoding)
-        room = -link.expression.constant - after @ values - (after - before) @ changes
-        return (values + changes) / self.costs, room
-
 
 def measure(
     limits: Limits,
@@ -237,7 +216,7 @@ def measure(
     index: Any = None,
     still: NDArray[np.bool_] | bool = False,
 ) -> CostRegion:
-    """Return what people with these features (n, d) may do; `limits` have been checked against the schema.
+    """Return what people with these features (n, d) may do; `limits` are checked, and name people as `index` does.
 
     Values that are `still` (n, columns) stay as they are, whatever limits say: they were filled in, and are nobody's.
     So do those that stand for a missing one.
@@ -259,7 +238,7 @@ def measure(
         if column.kind == "category":
             levels.append(Levels(place, features[:, place].argmax(axis=1), float(costs[place.start])))
     for person, own in limits.own.items():
-        row = _position(person, len(features), index)
+        row = person if index is None else index.get_loc(person)
         for name, limit in own.items():
             place, column = encoding.places[name], encoding.schema[name]
             bounds = _bounds(column, limit, features[row : row + 1, place])
@@ -341,28 +320,17 @@ def _links(limits: Limits, encoding: Encoding, features: Array) -> tuple[Array, 
     parsed = limits.parsed
     rows, room = np.zeros((len(parsed), encoding.dimensions)), np.zeros((len(features), len(parsed)))
     for number, link in enumerate(parsed):
-        values = np.zeros(encoding.dimensions)
-        _fill(values, link.expression.values, encoding)
-        _fill(rows[number], link.expression.changes, encoding)
-        rows[number] += values
+        values, changes = _factors(link, encoding)
+        rows[number] = changes + values
         room[:, number] = np.maximum(-link.expression.constant - features @ values, 0.0)
     kept = rows.any(axis=1)  # what cancels says nothing about moves
     return rows[kept], room[:, kept]
 
 
-def _fill(row: Array, factors: Mapping[str, float], encoding: Encoding) -> None:
-    for name, factor in factors.items():
-        row[encoding.places[name]] += factor
-
-
-def _position(person: Any, size: int, index: Any) -> int:
-    if index is not None:
-        if person in index:
-            found = index.get_loc(person)
-            if is_whole(found):
-                return int(found)
-            raise DataError(f"own: {person!r} must be one person of the table's index, got several.")
-        raise DataError(f"own: {person!r} must be in the table's index, got nobody of that name.")
-    if is_whole(person) and 0 <= person < size:
-        return int(person)
-    raise DataError(f"own: must name people by their position, 0 to {size - 1}, got {person!r}.")
+def _factors(link: Link, encoding: Encoding) -> tuple[Array, Array]:
+    """Return a link's factors of values and of changes, (d,) both."""
+    values, changes = np.zeros((2, encoding.dimensions))
+    for row, factors in ((values, link.expression.values), (changes, link.expression.changes)):
+        for name, factor in factors.items():
+            row[encoding.places[name]] += factor
+    return values, changes

@@ -9,9 +9,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from oar.actions.sets.norms import Array
+
 AS_SAID = 1e-7  # of the right side's length: by which the residual that NNLS tells may differ from the one that is
 
 

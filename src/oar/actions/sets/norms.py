@@ -37,7 +37,6 @@ class Norm:
         raise OptionError(f"norm: must be 1, 2 or numpy.inf, got {value!r}.")
 
     def __str__(self) -> str:
-        """1, 2 or ∞."""
         return "∞" if self.p == np.inf else f"{self.p:g}"
 
     @property
@@ -188,8 +187,12 @@ def _soft_threshold(sizes: Array, radius: Array) -> Array:
     and σ = m − τ, the answer is max(σ + w_j, 0). Sort w downwards; with the j largest above the threshold
     σ_j = (r − Σ_{i≤j} w_(i))/j, and the right j is the last one with σ_j + w_(j) > 0.
     """
-    below = sizes - sizes.max(axis=-1, keepdims=True)
+    return lifted(sizes - sizes.max(axis=-1, keepdims=True), radius)
+
+
+def lifted(below: Array, total: Array) -> Array:
+    """Return max(w + σ, 0) with the σ that makes them add up to a total, for w of which the largest is 0."""
     ordered = -np.sort(-below, axis=-1)
-    candidates = (radius - np.cumsum(ordered, axis=-1)) / np.arange(1, sizes.shape[-1] + 1)
+    candidates = (total - np.cumsum(ordered, axis=-1)) / np.arange(1, below.shape[-1] + 1)
     last = np.maximum((candidates + ordered > 0).sum(axis=-1, keepdims=True), 1) - 1
     return np.maximum(np.take_along_axis(candidates, last, axis=-1) + below, 0.0)

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.sets.nonnegative_least_squares import nonnegative_least_squares
-from oar.actions.sets.norms import Norm
+from oar.actions.sets.norms import Array, Norm, lifted
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 CLOSE = 1e-13  # share of the budget by which a length may miss it
 NEARLY = 1e-8  # the same, where not a projection but the farthest move is asked for
@@ -39,41 +38,26 @@ SHORT = 1e-5  # how much weight the sum of what a move adds and takes has beside
 
 @dataclass(frozen=True)
 class Levels:
-    """The coordinates of one category.
+    """The coordinates of one category."""
 
-    Attributes:
-        place: which coordinates they are.
-        current: (n,) each person's level.
-        size: what a whole level is worth, in cost.
-    """
-
-    place: slice
-    current: NDArray[np.intp]
-    size: float
+    place: slice  # which coordinates they are
+    current: NDArray[np.intp]  # (n,) each person's level
+    size: float  # what a whole level is worth, in cost
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The feasible sets of n people's moves.
+    """The feasible sets of n people's moves."""
 
-    Attributes:
-        norm: of the budgets.
-        radii: (n,) budgets.
-        lower: (n, d), at most 0.
-        upper: (n, d), at least 0. A level that may not be taken has 0; the level that a person has is bounded by the
-            others alone.
-        levels: categories; their coordinates' bounds say only who may take which.
-        links: (m, d) rows a of a·u ≤ room.
-        room: (n, m), at least 0.
-    """
-
-    norm: Norm
-    radii: Array
-    lower: Array
-    upper: Array
-    levels: tuple[Levels, ...] = ()
-    links: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    room: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    norm: Norm  # of the budgets
+    radii: Array  # (n,) budgets
+    lower: Array  # (n, d), at most 0
+    upper: (
+        Array  # (n, d), at least 0; of levels 0 where one may not be taken, and the one held is bounded by the others
+    )
+    levels: tuple[Levels, ...] = ()  # categories; their coordinates' bounds say only who may take which
+    links: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (m, d) rows a of a·u ≤ room
+    room: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n, m), at least 0
 
     def of(self, rows: Rows | slice) -> Region:
         """Return the region of some of the people."""
@@ -560,8 +544,4 @@ def _onto_simplex(points: Array, allowed: NDArray[np.bool_], size: Array) -> Arr
     highest = np.where(allowed, points, -np.inf).max(axis=1, keepdims=True)
     # Lower than `size` below the highest is 0 in any case.
     below = np.where(allowed, np.maximum(points - highest, -2 * size[:, None] - 1), -2 * size[:, None] - 1)
-    ordered = -np.sort(-below, axis=1)
-    candidates = (size[:, None] - np.cumsum(ordered, axis=1)) / np.arange(1, points.shape[1] + 1)
-    last = np.maximum((candidates + ordered > 0).sum(axis=1, keepdims=True), 1) - 1
-    found = np.maximum(np.take_along_axis(candidates, last, axis=1) + below, 0.0)
-    return np.where(allowed, found, 0.0)
+    return np.where(allowed, lifted(below, size[:, None]), 0.0)

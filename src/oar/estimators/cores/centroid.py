@@ -17,16 +17,11 @@ from oar.people import Population
 
 @dataclass(frozen=True, eq=False)
 class CentroidTwin(NearestCentroid):
-    """Nearest centroid as an estimator has it; `oar.Problem(people, estimator, …)` makes it.
+    """Nearest centroid as an estimator has it; `oar.Problem(people, estimator, …)` makes it."""
 
-    Attributes:
-        estimator: an unfitted clone of what was given.
-    """
-
-    estimator: Any = None
+    estimator: Any = None  # an unfitted clone of what was given
 
     def __repr__(self) -> str:
-        """Show the estimator."""
         return f"CentroidTwin({self.estimator!r})"
 
     def check(self, people: Population) -> None:
@@ -38,7 +33,7 @@ class CentroidTwin(NearestCentroid):
     def original(self, people: Population, features: Array) -> OriginalCentroids:
         """Train the estimator itself on people with these features (n, d) and their labels."""
         handing = RowConversion(people, table=False)
-        fitted = trained(self.estimator, handing.handed(people, features)).estimator
+        fitted, _ = trained(self.estimator, handing.handed(people, features))
         places = handing.class_places(fitted.classes_)
         return OriginalCentroids(fitted, handing, places)
 

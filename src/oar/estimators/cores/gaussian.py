@@ -165,14 +165,6 @@ class GaussianCoreTraining(RowsTraining):
         away = np.where(np.isfinite(away), away, 0.0)  # of a class whose prior is 0
         return 0.5 * float(away @ away), away
 
-    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return the direction itself: H = I."""
-        return direction
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v = right."""
-        return right
-
     def _there(self) -> tuple[Array, int]:
         """Return 1 / w̄_i (n,), 0 for those who have left, and how many are there."""
         there = self.weights > 0

@@ -19,15 +19,11 @@ from numpy.typing import NDArray
 
 from oar.checks import need_jax
 from oar.errors import DataError
-from oar.estimators.cores.linear_models import (
-    Machines,
-    SignedValues,
-    Softmax,
-    Values,
-)
+from oar.estimators.cores.linear_models import Machines, SignedValues, Softmax, Values
 from oar.estimators.cores.protocol import Array, Core, refused
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, single_output
 from oar.models.linear.training import LinearTraining
+from oar.models.protocol import delegated
 from oar.models.training import ALL, Some
 from oar.people import Population
 
@@ -104,25 +100,19 @@ def class_weights_of(estimator: Any) -> ClassWeights:
     return BalancedWeights(by_number=type(estimator).__name__ == "RidgeClassifier" or not weighs)
 
 
+@delegated("core", "name", "held_by")
 class LinearTwinTraining(LinearTraining):
     """A linear model whose settings follow from who is there: it is made anew where labels change and people leave."""
 
     def __init__(self, core: LinearCore, rows: Array, people: Population) -> None:
-        """Bind it, weights and all."""
         weights = people.row_weights
         self.core = core
         self._class_weights = core.class_weights.bound(people)
         self._given = np.where(weights > 0, weights, people.first_row_weights)  # also of those who may come back
-        self.held_by = core.held_by
         shares = people.target_rows(core.regresses)
         targets = np.ascontiguousarray(core.target_rows(shares), dtype=np.float64)
         shared = weights / weights.sum()
         super().__init__(self._settled(targets, shared), np.ascontiguousarray(rows, dtype=np.float64), targets, shared)
-
-    @property
-    def name(self) -> str:
-        """The estimator's."""
-        return self.core.name
 
     def _settled(self, targets: Array, weights: Array) -> Linear:
         """Return the model for people with these targets and weights."""
@@ -174,18 +164,14 @@ def _shares(targets: Array) -> Array:
 
 
 class LinearCore(Core):
-    """z = W e + b; parameters are (o, d' + 1), the intercept last.
-
-    Attributes:
-        class_weights: how much people of each class count.
-        counts_own_class: whether, of several machines, each counts its own class by its weight and all others once.
-        held_by: what to use where there is no penalty and no minimum either, in words.
-    """
+    """z = W e + b; parameters are (o, d' + 1), the intercept last."""
 
     linear = True
     class_weights: ClassWeights = ALIKE
-    counts_own_class = False
-    held_by: str = "a larger penalty"
+    intercept: bool = True
+    scaling: float = np.inf  # the size of the feature whose weight the intercept is; ∞ where it is not penalised
+    counts_own_class = False  # whether, of several machines, each counts its own class by its weight, all others once
+    held_by: str = "a larger penalty"  # what to use where there is no penalty and no minimum either, in words
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the linear model that the estimator is for people whose weights add up to `total`.
@@ -193,6 +179,11 @@ class LinearCore(Core):
         `own_class` are class weights (k,) where machines count their own class by them, and else empty.
         """
         raise NotImplementedError
+
+    @property
+    def equivariant(self) -> bool:  # type: ignore[override]
+        """Whether there is an intercept, which nothing penalises."""
+        return self.intercept and np.isinf(self.scaling)
 
     def check(self, people: Population) -> None:
         """Raise where class weights are not for these people."""
@@ -281,11 +272,6 @@ class LogisticCore(LinearCore):
             scaling=float(estimator.intercept_scaling) if liblinear else np.inf,
         )
 
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether the intercept is free."""
-        return self.intercept and np.isinf(self.scaling)
-
     def check(self, people: Population) -> None:
         """Raise where liblinear would have to tell more than two classes apart."""
         super().check(people)
@@ -321,11 +307,6 @@ class RidgeCore(LinearCore):
         alpha = one_alpha(estimator) if hasattr(estimator, "alpha") else 0.0
         return cls(alpha, bool(estimator.fit_intercept), type(estimator).__name__)
 
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether there is an intercept."""
-        return self.intercept
-
     def model(self, total: float, own_class: Array) -> Linear:
         """Return ridge regression with the penalty as it is for so much weight."""
         return Ridge(self.alpha / total) if self.intercept else Values(self.alpha / total, False)
@@ -346,11 +327,6 @@ class RidgeClassifierCore(LinearCore):
         """Read the settings of a RidgeClassifier."""
         refuse_positive(estimator)
         return cls(one_alpha(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
-
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether there is an intercept."""
-        return self.intercept
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the regression with the penalty as it is for so much weight."""

@@ -13,6 +13,7 @@ from oar.errors import OptionError
 from oar.estimators.cores.linear import in_order
 from oar.estimators.cores.protocol import Array
 from oar.estimators.cores.stopped_training import TrainedCore, TrainedModel, cross_entropy
+from oar.models.protocol import delegated
 from oar.people import Population
 
 BATCH = 200  # what "auto" means, where so many people are there
@@ -64,6 +65,7 @@ class MLPObjective(TrainedModel):
         return 0.5 * self.l2 * sum((layer["weights"] ** 2).sum() for layer in parameters)
 
 
+@delegated("objective", "smooth")
 @dataclass(frozen=True, eq=False)
 class MLPCore(TrainedCore):
     """A network of scikit-learn's; parameters are its layers, classes in the people's order."""
@@ -74,16 +76,10 @@ class MLPCore(TrainedCore):
     objective: MLPObjective = field(init=False)
 
     def __post_init__(self) -> None:
-        """Write down what it minimises."""
         sizes = np.atleast_1d(self.estimator.hidden_layer_sizes)
         hidden = tuple(int(width) for width in sizes)
         object.__setattr__(self, "name", type(self.estimator).__name__)
         object.__setattr__(self, "objective", MLPObjective(hidden, self.estimator.activation, self.regresses))
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        """Whether no unit has a kink."""
-        return self.objective.smooth
 
     @property
     def loss(self) -> str:  # type: ignore[override]

@@ -8,33 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import OptionError
+from oar.models.protocol import Capabilities
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 NO_PLACES = np.zeros(0, dtype=np.intp)
 """The places of the classes of an estimator that predicts values."""
 
 
-class Core:
+class Core(Capabilities):
     """The derivatives of one kind of estimator; a subclass for each kind, made by `recognise`.
 
     "Rows" are what the estimator itself is given: the people's features, or what a front makes of them. Parameters are
     in a form of the core's own, and apply to rows as they are.
 
-    Attributes:
-        name: under which results and reports know it.
-        convex, equivariant, smooth, linear, regresses, least_loss: as those of `oar.models.Differentiable`.
-        loss: how a query is judged by outputs, in one word that the audit knows too: "cross-entropy" (of logits, or of
-            a single logit against 0), "squared" (½‖z − y‖²), or "squared-hinge".
+    A query is judged by outputs as `loss` says, in one word that the audit knows too: "cross-entropy" (of logits, or of
+    a single logit against 0), "squared" (½‖z − y‖²), or "squared-hinge".
     """
 
     name: str
-    convex: bool = True
-    equivariant: bool = False
-    smooth: bool = True
-    linear: bool = False
-    regresses: bool = False
-    least_loss: float = 0.0
+    convex = True
     loss: str = "cross-entropy"
 
     def check(self, people: Population) -> None:

@@ -19,21 +19,14 @@ KINKED = ("hinge", "perceptron", "epsilon_insensitive")
 
 @dataclass(frozen=True)
 class SGDObjective(TrainedModel):
-    """Σ φ(y z) over classes with y = ±1, and alpha times the penalty.
+    """Σ φ(y z) over classes with y = ±1, and alpha times the penalty."""
 
-    Attributes:
-        kind: scikit-learn's name of the loss; epsilon: of those that have one.
-        intercept: whether there is one.
-        l2, l1: of the penalty l2/2 ‖W‖² + l1 ‖W‖₁.
-        positive, negative: (o,) weights of who is of a class, and of who is not.
-    """
-
-    kind: str
+    kind: str  # scikit-learn's name of the loss; epsilon: of those that have one
     epsilon: float
-    intercept: bool
-    l2: Any = 0.0
+    intercept: bool  # whether there is one
+    l2: Any = 0.0  # l2, l1: of the penalty l2/2 ‖W‖² + l1 ‖W‖₁
     l1: Any = 0.0
-    positive: Any = 1.0
+    positive: Any = 1.0  # positive, negative: (o,) weights of who is of a class, and of who is not
     negative: Any = 1.0
     name = "SGDClassifier"
 
@@ -110,7 +103,6 @@ class SGDCore(TrainedCore):
     bends: bool = False  # its Gauss–Newton matrix is its Hessian, but at kinks
 
     def __post_init__(self) -> None:
-        """Write down what it minimises."""
         given = self.estimator
         objective = SGDObjective(str(given.loss), float(given.epsilon), bool(given.fit_intercept))
         object.__setattr__(self, "objective", objective)

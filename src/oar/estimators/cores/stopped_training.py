@@ -32,7 +32,7 @@ from oar.checks import need_jax
 from oar.errors import NumericsError
 from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import EstimatorData, RowConversion, trained
-from oar.models.autodiff.passes import DIRECTIONS, Passes, added_up
+from oar.models.autodiff.passes import Passes, added_up, matrix_of
 from oar.models.autodiff.training import AutodiffTraining
 from oar.models.differentiable import Differentiable
 from oar.models.fit.quasi_newton import conjugate_gradients
@@ -114,14 +114,7 @@ class GaussNewton(Passes):
 
     def gauss_newton_matrix(self, theta: Any, constants: Any, *chunks: Any) -> Any:
         """Return G."""
-        import jax
-        import jax.numpy as jnp
-
-        units = jnp.eye(theta.size)
-        found = jax.lax.map(
-            lambda unit: self.gauss_newton(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS
-        )
-        return 0.5 * (found + found.T)
+        return matrix_of(lambda unit: self.gauss_newton(theta, constants, unit, *chunks), theta.size)
 
 
 @lru_cache(maxsize=64)
@@ -173,18 +166,12 @@ def _no_curvature() -> NumericsError:
 
 
 class TrainedCore(Core):
-    """An estimator that is trained by its own `fit` alone.
-
-    Attributes:
-        estimator: unfitted; with a `random_state`, so that training can be repeated.
-        objective: what its training is headed to.
-        bends: whether its own second derivatives are used where they are positive.
-    """
+    """An estimator that is trained by its own `fit` alone."""
 
     convex = False
-    estimator: Any
-    objective: TrainedModel
-    bends: bool = True
+    estimator: Any  # unfitted; with a `random_state`, so that training can be repeated
+    objective: TrainedModel  # what its training is headed to
+    bends: bool = True  # whether its own second derivatives are used where they are positive
 
     def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:
         """Return settings of the objective that follow from who is there: labels and weights (n,) as handed over."""
@@ -251,7 +238,7 @@ class TrainedTraining(AutodiffTraining):
             from scipy.sparse import csr_matrix
 
             handed = csr_matrix(handed)
-        fitted = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given)).estimator
+        fitted, _ = trained(self.core.estimator, EstimatorData(handed, self._labels, self._given))
         self.passes += int(np.max(getattr(fitted, "n_iter_", 1)))
         places = NO_PLACES if self.core.regresses else self._handing.class_places(fitted.classes_)
         if not self.core.regresses and places.size < len(self._people.classes):

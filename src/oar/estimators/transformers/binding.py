@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.estimators.transformers.columns import chosen, codes, one_hot, plainly
@@ -34,30 +33,23 @@ from oar.estimators.transformers.nodes import (
     components_kept,
     fitted_and_transformed,
 )
+from oar.models.training import Array
 from oar.people import Population
 
-Array = NDArray[np.float64]
 STAYS, SHIFTS, CHANGES = range(3)  # what becomes of rows if everybody's are shifted alike: nothing, a shift, or else
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: what it is called; None where a transformer before it made an array of it.
-        kind: "number", "flag" (0 or 1), "ranks" (0, 1, … of levels in order) or "levels" (a place for each, of which a
-            person's is 1 and all others 0).
-        start: its first place in the rows.
-        levels: of all but numbers, in the order of their ranks or places.
-        present: which of these levels somebody has.
-    """
-
-    name: Any
+    name: Any  # what it is called; None where a transformer before it made an array of it
+    # "number", "flag" (0 or 1), "ranks" (0, 1, … of levels in order) or "levels" (a place for each, of which a person's
+    # is 1 and all others 0)
     kind: str
-    start: int
-    levels: tuple[Any, ...] = ()
-    present: tuple[bool, ...] = ()
+    start: int  # its first place in the rows
+    levels: tuple[Any, ...] = ()  # of all but numbers, in the order of their ranks or places
+    present: tuple[bool, ...] = ()  # which of these levels somebody has
 
     @property
     def width(self) -> int:
@@ -82,17 +74,11 @@ def dense() -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """The columns that come into a transformer.
-
-    Attributes:
-        fields: these.
-        frame: what they are in, as long as they still are a frame; None for an array.
-        sparse: reports whether scikit-learn keeps them in a sparse matrix.
-    """
+    """The columns that come into a transformer."""
 
     fields: tuple[Field, ...]
-    frame: Any = None
-    sparse: Callable[[], bool] = dense
+    frame: Any = None  # what they are in, as long as they still are a frame; None for an array
+    sparse: Callable[[], bool] = dense  # reports whether scikit-learn keeps them in a sparse matrix
 
     @property
     def width(self) -> int:
@@ -152,17 +138,11 @@ def flow_of(people: Population, table: bool, frame: Any) -> Flow:
 
 
 class BoundTransformer(NamedTuple):
-    """A transformer bound to columns.
+    """A transformer bound to columns."""
 
-    Attributes:
-        node: what it computes.
-        flow: what comes out.
-        learned: what it has learned, where it was fitted; meaningless where it was not.
-    """
-
-    node: Node
-    flow: Flow
-    learned: Learned = ()
+    node: Node  # what it computes
+    flow: Flow  # what comes out
+    learned: Learned = ()  # what it has learned, where it was fitted; meaningless where it was not
 
 
 class NodeInput(NamedTuple):
@@ -173,19 +153,14 @@ class NodeInput(NamedTuple):
 
 
 class TransformerKind(NamedTuple):
-    """One kind of transformer.
+    """One kind of transformer."""
 
-    Attributes:
-        bind: from (the transformer, fitted or not, and what comes in) to what it is there.
-        shift: from the transformer and what a common shift has become before it, to what it becomes.
-        smooth: whether it has no kinks.
-        table: whether it tells columns apart, so that of people with a schema it must be given the table.
-    """
-
+    # From the transformer, fitted or not, and what comes in, to what it is there
     bind: Callable[[Any, NodeInput], BoundTransformer]
+    # From the transformer and what a common shift has become before it, to what it becomes
     shift: Callable[[Any, int], int]
-    smooth: bool = True
-    table: bool = False
+    smooth: bool = True  # whether it has no kinks
+    table: bool = False  # whether it tells columns apart, so that of people with a schema it must be given the table
 
 
 def kind_of(transformer: Any) -> TransformerKind:
@@ -294,10 +269,6 @@ def _robust(scaler: Any, incoming: NodeInput) -> BoundTransformer:
     return _numeric(incoming, make)
 
 
-def _normalizer(normalizer: Any, incoming: NodeInput) -> BoundTransformer:
-    return _numeric(incoming, lambda seen: (UnitLength(str(normalizer.norm)), (), seen.flow.width))
-
-
 def _pca(pca: Any, incoming: NodeInput) -> BoundTransformer:
     wanted = pca.n_components
     if isinstance(wanted, str):
@@ -367,10 +338,6 @@ def _function(transformer: Any, incoming: NodeInput) -> BoundTransformer:
     if getattr(transformer, "func", None) is not None:
         raise refused("FunctionTransformer(func=…)", "is a function of its own")
     return BoundTransformer(Node(), incoming.flow)
-
-
-def _pipeline(pipeline: Any, incoming: NodeInput) -> BoundTransformer:
-    return bind_all([step for _, step in pipeline.steps], incoming)
 
 
 def _columns(transformer: Any, incoming: NodeInput) -> BoundTransformer:
@@ -448,7 +415,7 @@ def _centred(attribute: str) -> Callable[[Any, int], int]:
 
 
 KNOWN: dict[str, TransformerKind] = {
-    "Pipeline": TransformerKind(_pipeline, _through),
+    "Pipeline": TransformerKind(lambda own, incoming: bind_all(_parts(own), incoming), _through),
     "ColumnTransformer": TransformerKind(
         _columns, lambda all_, shift: max(kind_of(one).shift(one, shift) for one in _parts(all_)), table=True
     ),
@@ -456,7 +423,10 @@ KNOWN: dict[str, TransformerKind] = {
     "MinMaxScaler": TransformerKind(_min_max, lambda _, shift: STAYS if shift <= SHIFTS else shift, smooth=False),
     "MaxAbsScaler": TransformerKind(_max_abs, lambda _, shift: STAYS if shift == STAYS else CHANGES, smooth=False),
     "RobustScaler": TransformerKind(_robust, _centred("with_centering"), smooth=False),
-    "Normalizer": TransformerKind(_normalizer, lambda _, shift: STAYS if shift == STAYS else CHANGES),
+    "Normalizer": TransformerKind(
+        lambda own, incoming: _numeric(incoming, lambda seen: (UnitLength(str(own.norm)), (), seen.flow.width)),
+        lambda _, shift: STAYS if shift == STAYS else CHANGES,
+    ),
     "OneHotEncoder": TransformerKind(_one_hot, lambda _, shift: CHANGES, table=True),
     "OrdinalEncoder": TransformerKind(_ordinal, lambda _, shift: CHANGES, table=True),
     "SimpleImputer": TransformerKind(_imputer, lambda _, shift: shift),

@@ -46,16 +46,11 @@ FEW = 5  # rows that show what a frame's columns are
 
 @dataclass(frozen=True, eq=False)
 class Front(NoFront):
-    """The transformers of a pipeline, however deep; `oar.Problem` makes it of a Pipeline.
+    """The transformers of a pipeline, however deep; `oar.Problem` makes it of a Pipeline."""
 
-    Attributes:
-        pipeline: unfitted.
-    """
-
-    pipeline: Any
+    pipeline: Any  # unfitted
 
     def __post_init__(self) -> None:
-        """Refuse what is not known."""
         everything(self._steps(self.pipeline))
 
     @staticmethod
@@ -208,15 +203,7 @@ class FrontPasses:
 
 
 class FrontTraining(PreprocessedTraining):
-    """Implements `Training` for an estimator behind transformers.
-
-    Args:
-        node: the transformers, bound to these people's columns.
-        features: (n, d).
-        people: with labels and weights.
-        core: the estimator that predicts.
-        sparse: reports whether scikit-learn hands it a sparse matrix.
-    """
+    """Implements `Training` for an estimator behind transformers, which may hand it a sparse matrix."""
 
     def __init__(
         self,

@@ -115,17 +115,12 @@ class Beside(Node):
 
 @dataclass(frozen=True)
 class ColumnEncoding:
-    """The encoding of one column: each of its levels is a row of a matrix (k, w'); a number stays one.
+    """The encoding of one column: each of its levels is a row of a matrix (k, w'); a number stays one."""
 
-    Attributes:
-        kind, start, levels: as those of a `Field`, with the number of levels.
-        matrix: what each level becomes.
-    """
-
-    kind: str
+    kind: str  # kind, start, levels: as those of a `Field`, with the number of levels
     start: int
     levels: int = 0
-    matrix: tuple[tuple[float, ...], ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()  # what each level becomes
 
 
 @dataclass(frozen=True)
@@ -224,14 +219,6 @@ def _divided(by: Any, constant: Any) -> Any:
     return jnp.where(constant, 1.0, by)
 
 
-def _sizes(*candidates: Any) -> Any:
-    """Return the first of these sizes that is above 0, or 1."""
-    size = np.ones_like(np.asarray(candidates[0]))
-    for each in reversed(candidates):
-        size = np.where(np.asarray(each) > 0, each, size)
-    return size
-
-
 @dataclass(frozen=True)
 class Standard(Node):
     """StandardScaler: (x − mean) / √variance."""
@@ -285,8 +272,8 @@ class MinMax(Node):
 
     def units(self, learned: Learned) -> Learned:
         """Both are measured by the range."""
-        size = _sizes(np.asarray(learned[1]) - np.asarray(learned[0]))
-        return size, size
+        size = np.asarray(learned[1]) - np.asarray(learned[0])
+        return (np.where(size > 0, size, 1.0),) * 2
 
 
 @dataclass(frozen=True)
@@ -305,7 +292,7 @@ class MaxAbs(Node):
 
     def units(self, learned: Learned) -> Learned:
         """Each is measured by itself."""
-        return (_sizes(np.asarray(learned[0])),)
+        return (np.where(np.asarray(learned[0]) > 0, learned[0], 1.0),)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,6 @@ class Custom(Differentiable):
         return self.__dict__ | {"_with_outputs": {}}
 
     def __repr__(self) -> str:
-        """Show what it claims to be."""
         return f"Custom(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant})"
 
     def initial(self, dimensions: int, outputs: int) -> Any:
@@ -111,7 +110,15 @@ class Custom(Differentiable):
         given = self._init
         if callable(given):
             given = given(dimensions, outputs, self._seed) if _takes(given, 3) else given(dimensions, outputs)
-        return _finite_tree(given)
+        import jax
+
+        tree = float_tree(given, "init:")
+        leaves = jax.tree.leaves(tree)
+        wrong = sum(int((~np.isfinite(leaf)).sum()) for leaf in leaves)
+        if wrong or not sum(leaf.size for leaf in leaves):
+            got = f"{wrong} that are not finite" if wrong else "none"
+            raise DataError(f"init: must be finite numbers, at least one, got {got}.")
+        return tree
 
     def training(self, people: Population) -> Any:
         """Bind the model to people; where it has no outputs of its own, minus each class's loss are its outputs."""
@@ -123,19 +130,14 @@ class Custom(Differentiable):
         if self._outputs is not None:
             return self
         if count not in self._with_outputs:
-            complete = copy.copy(self)
-            complete._outputs = self._minus_losses(count)
-            self._with_outputs[count] = complete
+            import jax
+
+            def minus_losses(parameters: Any, features: Any) -> Any:
+                return -jax.vmap(lambda target: self._loss(parameters, features, target))(jax.numpy.eye(count))
+
+            complete = self._with_outputs[count] = copy.copy(self)
+            complete._outputs = minus_losses
         return self._with_outputs[count]
-
-    def _minus_losses(self, count: int) -> Callable[..., Any]:
-        import jax
-        import jax.numpy as jnp
-
-        def outputs(parameters: Any, features: Any) -> Any:
-            return -jax.vmap(lambda target: self._loss(parameters, features, target))(jnp.eye(count))
-
-        return outputs
 
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return the user's outputs."""
@@ -183,7 +185,8 @@ def from_equinox(
         if argument in settings:
             raise OptionError(f"{argument}: comes from the module; make a Custom model to choose it.")
     leaves, structure = jax.tree.flatten(module)
-    learned = [_is_float_array(leaf) for leaf in leaves]
+    floats = [hasattr(leaf, "shape") and getattr(leaf, "dtype", None) for leaf in leaves]
+    learned = [bool(kind) and jax.numpy.issubdtype(kind, np.floating) for kind in floats]
     if not any(learned):
         raise DataError(
             f"module: must hold at least one float array, got a {type(module).__name__} with none among "
@@ -220,12 +223,6 @@ def _nothing(parameters: Any) -> float:
     return 0.0
 
 
-def _is_float_array(leaf: Any) -> bool:
-    import jax
-
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, np.floating)
-
-
 def _takes(function: Callable[..., Any], count: int) -> bool:
     """Report whether a function can be called with so many arguments; with two where it does not say."""
     try:
@@ -237,16 +234,3 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _finite_tree(given: Any) -> Any:
-    """Return what `init` gives with float64 leaves; raise a DataError that names `init` where it is no such thing."""
-    import jax
-
-    tree = float_tree(given, "init:")
-    leaves = jax.tree.leaves(tree)
-    wrong = sum(int((~np.isfinite(leaf)).sum()) for leaf in leaves)
-    if wrong or not sum(leaf.size for leaf in leaves):
-        got = f"{wrong} that are not finite" if wrong else "none"
-        raise DataError(f"init: must be finite numbers, at least one, got {got}.")
-    return tree

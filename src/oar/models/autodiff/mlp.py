@@ -55,7 +55,6 @@ class MLP(Differentiable):
     equivariant = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained."""
         object.__setattr__(self, "hidden", checked_widths("hidden", self.hidden))
         choose("activation", self.activation, ACTIVATIONS)
         choose("loss", self.loss, LOSSES)

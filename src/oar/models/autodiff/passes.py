@@ -120,12 +120,7 @@ class Passes:
 
     def hessian(self, theta: Any, constants: Any, *chunks: Any) -> Any:
         """Return H."""
-        import jax
-        import jax.numpy as jnp
-
-        units = jnp.eye(theta.size)
-        columns = jax.lax.map(lambda unit: self.product(theta, constants, unit, *chunks), units, batch_size=DIRECTIONS)
-        return 0.5 * (columns + columns.T)
+        return matrix_of(lambda unit: self.product(theta, constants, unit, *chunks), theta.size)
 
     def scores(self, theta: Any, constants: Any, signal: Any, *chunks: Any) -> Any:
         """Return ∇_x s for everyone, in chunks."""
@@ -173,6 +168,14 @@ def with_settings(model: Any, settings: dict[str, Any]) -> Any:
     return changed
 
 
+def matrix_of(product: Callable[[Any], Any], size: int) -> Any:
+    """Return a symmetric matrix (p, p) by its products."""
+    import jax
+
+    columns = jax.lax.map(product, jax.numpy.eye(size), batch_size=DIRECTIONS)
+    return 0.5 * (columns + columns.T)
+
+
 def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
     """Return first + Σ function(chunk), one chunk after the other."""
     import jax
@@ -185,11 +188,7 @@ def added_up(function: Callable[..., Any], chunks: Any, first: Any) -> Any:
 
 
 def flattened(model: Differentiable, dimensions: int, outputs: int) -> tuple[NDArray[np.float64], Unravel]:
-    """Return the initial parameters as a float64 vector, and the way back; call it inside `jax.enable_x64(True)`.
-
-    Raises:
-        DataError: unless the initial parameters are a pytree of finite float arrays with at least one number.
-    """
+    """Return the initial parameters as a float64 vector, and the way back; call it inside `jax.enable_x64(True)`."""
     from jax.flatten_util import ravel_pytree
 
     flat, unravel = ravel_pytree(float_tree(model.initial(dimensions, outputs), f"initial: {model.name}'s parameters"))

@@ -43,7 +43,9 @@ class AutodiffTraining(SecondOrderTraining):
         self._check_functions()
 
     def _bind(self) -> None:
-        self._targets, self._weights = self._pack(self.targets), self._packed_weights()
+        missing = self._chunks * self._rows - self.size
+        self._targets = self._pack(self.targets)
+        self._weights = self._chunked(np.append(self.weights, np.zeros(missing)))  # padding weighs nothing
         self._curvature = Curvature(self.product, self.hessian, self.parameter_count)
 
     def _check_functions(self) -> None:
@@ -95,22 +97,14 @@ class AutodiffTraining(SecondOrderTraining):
 
     def _pack(self, array: Array) -> Any:
         """Lay rows out in chunks; padding repeats the first row, which no loss can choke on if that row is sound."""
-        import jax
-        import jax.numpy as jnp
-
         missing = self._chunks * self._rows - self.size
-        padded = np.concatenate([array, np.repeat(array[:1], missing, axis=0)]) if missing else array
-        with jax.enable_x64(True):
-            return jnp.asarray(padded.reshape(self._chunks, self._rows, array.shape[1]))
+        return self._chunked(np.concatenate([array, np.repeat(array[:1], missing, axis=0)]) if missing else array)
 
-    def _packed_weights(self) -> Any:
-        """Lay weights out in chunks; padding weighs nothing."""
+    def _chunked(self, padded: Array) -> Any:
         import jax
-        import jax.numpy as jnp
 
-        padded = np.append(self.weights, np.zeros(self._chunks * self._rows - self.size))
         with jax.enable_x64(True):
-            return jnp.asarray(padded.reshape(self._chunks, self._rows))
+            return jax.numpy.asarray(padded.reshape(self._chunks, self._rows, *padded.shape[1:]))
 
     def _pass(self, kind: str) -> Any:
         if kind not in self._runs:
@@ -193,10 +187,6 @@ class AutodiffTraining(SecondOrderTraining):
         """Refit: by the model's closed form where it has one, otherwise by L-BFGS and Newton from `start`.
 
         From the model's own start the result is a function of the data alone, bit for bit.
-
-        Raises:
-            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
-                infinity.
         """
         if self.model.closed_form is not None:
             return self._closed_fit(features, tolerance)
@@ -220,22 +210,14 @@ class AutodiffTraining(SecondOrderTraining):
         residual, rounding = float(np.linalg.norm(gradient)), 1e-12 * (1.0 + float(np.abs(rows).max()))
         return Fit(parameters, features, residual, residual <= max(tolerance, rounding))
 
-    def _unsound(self, parameters: Array) -> str:
-        """Return which of the risk's terms is to blame where the risk or its gradient is not finite."""
+    def _term(self, argument: str, parameters: Array) -> tuple[Any, Any]:
         import jax
 
-        for argument in ("penalty", "gauge"):
-            run = jax.value_and_grad(lambda *at, kind=argument: jax.numpy.asarray(self._pass(kind)(*at), float))
-            value, gradient = self._trace(argument, lambda run=run: run(parameters, self._constants))
-            if not (np.isfinite(value) and np.isfinite(gradient).all()):
-                return argument
-        return "loss"
+        run = jax.value_and_grad(lambda *at: jax.numpy.asarray(self._pass(argument)(*at), float))
+        return self._trace(argument, lambda: run(parameters, self._constants))
 
     def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
         """Return the gradient of penalty and gauge: the risk's where nobody weighs anything, to the last bit."""
         run, nobody, settings = self._pass("risk"), np.zeros_like(self._weights), self._settings(features)
         found = self._trace("loss", lambda: run(parameters, settings, features, self._targets, nobody))
         return np.asarray(found[1])
-
-    def _penalty_at(self, parameters: Array) -> float:
-        return float(self._trace("penalty", lambda: self._pass("penalty")(parameters, self._constants)))

@@ -63,13 +63,7 @@ def _with_query(values: Array, mean: Array, variance: Array, own: float) -> tupl
 
 
 class MomentTraining(RowsTraining):
-    """Implements `Training` for a network with one normalised layer.
-
-    Args:
-        model: the network.
-        features: (n, d), everybody before any move.
-        weights: (n,), as given.
-    """
+    """Implements `Training` for a network with one normalised layer."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
         """Cut the network at its norm, and measure its inputs in units of the unmoved members."""
@@ -112,14 +106,6 @@ class MomentTraining(RowsTraining):
     def _off(self, parameters: Array, features: Array) -> Array:
         values, _ = self._inputs(features)
         return parameters - np.hstack([values, values**2])
-
-    def product(self, parameters: Array, features: Array, direction: Array) -> Array:
-        """Return the direction: H = 1."""
-        return direction.copy()
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Return v = g."""
-        return right.copy()
 
     def scores(self, parameters: Array, features: Array, signal: Array, targets: Array) -> Array:
         """Return s_i (n,); targets play no part."""
@@ -186,16 +172,9 @@ def _compiled(kinds: tuple[str, ...]) -> Any:
 
 
 class DeepTraining(RowsTraining):
-    """Implements `Training` for any network with batch norm.
-
-    Args:
-        model: the network.
-        features: (n, d), everybody before any move.
-        weights: (n,), as given.
-    """
+    """Implements `Training` for any network with batch norm."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
-        """Keep the batch."""
         need_jax(f"{model.name} with several normalised layers")
         self._total = float(weights.sum())
         super().__init__(model, features, weights / self._total, features.size)

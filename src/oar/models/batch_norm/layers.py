@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from oar.checks import choose, with_near_names
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 SMOOTH = ("tanh", "sigmoid", "softplus")
 ACTIVATIONS = (*SMOOTH, "relu")
 
@@ -39,7 +39,6 @@ class Dense:
         def __init__(self, weights: ArrayLike, biases: ArrayLike | None = None) -> None: ...
 
     def __post_init__(self) -> None:
-        """Keep float64 arrays of matching shapes."""
         weights = finite("Dense weights", self.weights, 2)
         biases = np.zeros(len(weights)) if self.biases is None else finite("Dense biases", self.biases, 1)
         if biases.shape != (len(weights),):
@@ -63,7 +62,6 @@ class Dense:
         return "dense", (self.weights, self.biases)
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers."""
         return f"Dense({self.weights.shape[1]} → {self.weights.shape[0]})"
 
 
@@ -95,7 +93,6 @@ class BatchNorm:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Keep float64 arrays of matching shapes."""
         scale = finite("BatchNorm scale", self.scale, 1)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "shift", np.zeros(scale.size) if self.shift is None else self.shift)
@@ -129,7 +126,6 @@ class BatchNorm:
         return "norm", (self.scale, self.shift, *running)
 
     def __repr__(self) -> str:
-        """Show sizes rather than numbers."""
         return f"BatchNorm({self.scale.size}{'' if self.mean is None else ', with running statistics'})"
 
 
@@ -177,15 +173,10 @@ def checked_layers(layers: Any) -> tuple[Layer, ...]:
 
 
 class Plain(NamedTuple):
-    """A network as bare arrays, so that networks of the same shape share what is compiled for them.
+    """A network as bare arrays, so that networks of the same shape share what is compiled for them."""
 
-    Attributes:
-        kinds: of each layer "dense", "norm" or its activation.
-        numbers: of each layer (weights, biases), (scale, shift, mean, variance) or ().
-    """
-
-    kinds: tuple[str, ...]
-    numbers: tuple[tuple[Any, ...], ...]
+    kinds: tuple[str, ...]  # of each layer "dense", "norm" or its activation
+    numbers: tuple[tuple[Any, ...], ...]  # of each layer (weights, biases), (scale, shift, mean, variance) or ()
 
 
 def as_plain(layers: Sequence[Any]) -> Plain:

@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, is_number, with_near_names
 from oar.errors import DataError, OptionError
@@ -36,11 +35,10 @@ from oar.models.batch_norm.layers import (
     through,
 )
 from oar.models.differentiable import Differentiable
+from oar.models.training import Array
 from oar.people import Population
 from oar.people.labels import LabelCoding, label_array
 from oar.typing import Features, Label, Labels
-
-Array = NDArray[np.float64]
 
 
 class Batch(NamedTuple):
@@ -237,7 +235,6 @@ class TestTimeBatchNorm(Differentiable):
             )
 
     def __repr__(self) -> str:
-        """Show the layers, and settings that are not the usual ones."""
         layers = " → ".join(map(str, self.layers))
         parts = [layers, "classes " + ", ".join(map(repr, self.classes))]
         parts += [f"momentum {self.momentum:g}"] if self.momentum != 1 else []
@@ -246,19 +243,13 @@ class TestTimeBatchNorm(Differentiable):
 
 
 class Sides(NamedTuple):
-    """A network with one batch norm in two halves, affine but for activations right behind the norm.
+    """A network with one batch norm in two halves, affine but for activations right behind the norm."""
 
-    Attributes:
-        weights, biases: of the affine map before the norm, (u, d) and (u,).
-        norm, activations: what follows.
-        head, head_biases: of the affine map to the logits, (k, u) and (k,).
-    """
-
-    weights: Array
+    weights: Array  # weights, biases: of the affine map before the norm, (u, d) and (u,)
     biases: Array
-    norm: BatchNorm
+    norm: BatchNorm  # norm, activations: what follows
     activations: tuple[str, ...]
-    head: Array
+    head: Array  # head, head_biases: of the affine map to the logits, (k, u) and (k,)
     head_biases: Array
 
     def seen(self, values: Array) -> Array:

@@ -60,7 +60,11 @@ def train(
     rows = np.asarray(people.features, dtype=np.float64)
     network = as_plain(_untrained(rows.shape[1], widths, len(people.classes), activation, seed))
     settings = (float(l2), float(rate), float(epsilon))
-    numbers = _descended(network, rows, people.class_rows(), settings, int(steps))
+    import jax
+
+    with jax.enable_x64(True):
+        run, numbers_of_steps = _steps(network.kinds), np.arange(1.0, int(steps) + 1.0)
+        numbers = jax.tree.map(np.asarray, run(network.numbers, rows, people.class_rows(), settings, numbers_of_steps))
     return _with_statistics(Plain(network.kinds, numbers), rows, epsilon), people.classes
 
 
@@ -105,15 +109,6 @@ def _steps(kinds: tuple[str, ...]) -> Any:
         return unravel(vector)
 
     return jax.jit(run)
-
-
-def _descended(network: Plain, rows: Any, targets: Any, settings: tuple[float, ...], steps: int) -> Any:
-    """Return every layer's numbers after training."""
-    import jax
-
-    with jax.enable_x64(True):
-        found = _steps(network.kinds)(network.numbers, rows, targets, settings, np.arange(1.0, steps + 1.0))
-        return jax.tree.map(np.asarray, found)
 
 
 def _with_statistics(network: Plain, rows: Any, epsilon: float) -> list[Layer]:

@@ -74,7 +74,6 @@ class PrototypeNetwork(Differentiable):
     holds_class_means = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained."""
         if self.embedding is not None and not callable(self.embedding):
             widths = checked_widths("embedding", self.embedding)
             if not widths:

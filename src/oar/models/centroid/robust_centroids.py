@@ -21,7 +21,7 @@ It is locally exact: there are kinks where people change places. No JAX is neede
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +43,6 @@ class Shares(NamedTuple):
 
     shares: Array
     entered: Array
-
-
-class ClassMean(Protocol):
-    """An average of one class's people (m, d), all of weights above 0 (m,)."""
-
-    name: ClassVar[str]
-
-    def of_class(self, features: Array, weights: Array) -> Shares:
-        """Return S and M of these people."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -134,16 +124,6 @@ class MedianOfBlocks:
         return np.random.default_rng(self.seed).permutation(size) % count
 
 
-def class_shares(mean: ClassMean, features: Array, codes: NDArray[Any], weights: Array, classes: int) -> Shares:
-    """Return S and M of everybody (n, d), class by class; S = 0 for those who weigh nothing."""
-    shares, entered = np.zeros(features.shape), np.zeros(features.shape)
-    for code in range(classes):
-        rows = np.flatnonzero((codes == code) & (weights > 0))
-        if rows.size:
-            shares[rows], entered[rows] = mean.of_class(features[rows], weights[rows])
-    return Shares(shares, entered)
-
-
 def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: int) -> Array:
     """Return μ (k, d); a second pass takes off the rounding of sums of large numbers."""
     means = np.zeros((classes, features.shape[1]))
@@ -153,14 +133,14 @@ def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: in
     return means + rest
 
 
+ClassMean = PlainMean | TrimmedMean | MedianOfBlocks
+"""An average of one class's people (m, d), all of weights above 0 (m,)."""
+
+
 @delegated("nearest", "check", "probabilities", "predict", "goal_loss")
 @dataclass(frozen=True)
 class RobustCentroids(Differentiable):
-    """Nearest centroid, with another average than the mean; given the centroids, it says what nearest centroid says.
-
-    Args:
-        mean: how the people of a class are averaged.
-    """
+    """Nearest centroid, with another average than the mean; given the centroids, it says what nearest centroid says."""
 
     mean: ClassMean = field(default_factory=PlainMean)
     nearest: ClassVar[NearestCentroid] = NearestCentroid()
@@ -195,10 +175,19 @@ class RobustTraining(CentroidTraining):
         super().__init__(model, people)
         self._given, self.codes, self.classes = people.row_weights, self.targets.argmax(axis=1), self.shape[0]
 
+    def _shares(self, features: Array) -> Shares:
+        """Return S and M of everybody (n, d), class by class; S = 0 for those who weigh nothing."""
+        shares, entered = np.zeros(features.shape), np.zeros(features.shape)
+        for code in range(self.classes):
+            rows = np.flatnonzero((self.codes == code) & (self.weights > 0))
+            if rows.size:
+                shares[rows], entered[rows] = self.model.mean.of_class(features[rows], self.weights[rows])
+        return Shares(shares, entered)
+
     def means(self, features: Array, start: Array) -> Array:
         """Return the centroids (k · d,) of these features; a class that nobody has keeps the one in `start`."""
         self.passes += 1
-        shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
+        shares = self._shares(features).shares
         found = class_means(shares, features, self.codes, self.classes)
         return np.where(self.absent[:, None], start.reshape(found.shape), found).ravel()
 
@@ -218,13 +207,13 @@ class RobustTraining(CentroidTraining):
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return Σ_c W_c ½‖θ_c − μ_c‖² and W_c (θ_c − μ_c)."""
         away = parameters - self.means(features, parameters)
-        slope = self._weighed(away)
+        slope = self.product(parameters, features, away)
         return 0.5 * float(away @ slope), slope
 
     def score_gradients(self, parameters: Array, features: Array, signal: Array, columns: Some = ALL) -> Array:
         """Return −W_c S_i ⊙ v_c / w̄_i (n, d); 0 for those who weigh nothing."""
         self.passes += 1
-        shares = class_shares(self.model.mean, features, self.codes, self.weights, self.classes).shares
+        shares = self._shares(features).shares
         found = -shares * self._weighed_by_class(signal) / self._divisors
         return found[:, columns]
 
@@ -236,7 +225,7 @@ class RobustTraining(CentroidTraining):
                 "about; let members move, or leave."
             )
         self.passes += 1
-        shares, entered = class_shares(self.model.mean, features, self.codes, self.weights, self.classes)
+        shares, entered = self._shares(features)
         return -(self._weighed_by_class(signal) * shares * (features - entered) / self._divisors).sum(axis=1)
 
     def contributing(self, targets: Array, weights: Array) -> RobustTraining:
@@ -256,13 +245,9 @@ class RobustTraining(CentroidTraining):
         by_class = pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
         return float(target @ distances + total), by_class.ravel(), -by_class.sum(axis=0)
 
-    def _weighed(self, vector: Array) -> Array:
-        """Return W_c times each class's part."""
-        return np.repeat(self.class_weights, self.dimensions) * vector
-
     def _weighed_by_class(self, signal: Array) -> Array:
         """Return W_c v_c (n, d) of everyone's class."""
-        return self._weighed(signal).reshape(self.classes, self.dimensions)[self.codes]
+        return (self.class_weights[:, None] * signal.reshape(self.shape))[self.codes]
 
     @property
     def _divisors(self) -> Array:

@@ -21,12 +21,7 @@ from oar.people import Population
 
 
 class CentroidTraining(RowsTraining):
-    """Implements `Training` for nearest centroid.
-
-    Args:
-        model: what is trained.
-        people: with one class each, or shares of them.
-    """
+    """Implements `Training` for nearest centroid."""
 
     def __init__(self, model: Any, people: Population) -> None:
         """Keep features (n, d), classes as rows of shares (n, k), and weights (n,) that sum to 1."""

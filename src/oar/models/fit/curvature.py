@@ -42,21 +42,13 @@ ROUNDING = 1e-8  # relative residuals below this are as good as a nearly singula
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """C = Q Λ Qᵀ.
+    """C = Q Λ Qᵀ."""
 
-    Attributes:
-        scale: D^(−½), (p,).
-        values: Λ, from least to largest, (p,).
-        vectors: Q (p, p).
-        damping: λ where H has negative curvature, otherwise 0.
-        flat: how many directions have no curvature.
-    """
-
-    scale: Array
-    values: Array
-    vectors: Array
-    damping: float
-    flat: int
+    scale: Array  # D^(−½), (p,)
+    values: Array  # Λ, from least to largest, (p,)
+    vectors: Array  # Q (p, p)
+    damping: float  # λ where H has negative curvature, otherwise 0
+    flat: int  # how many directions have no curvature
 
     @property
     def largest(self) -> float:
@@ -101,11 +93,7 @@ class Spectrum:
 
 
 def spectrum(hessian: Array) -> Spectrum:
-    """Decompose a symmetric matrix.
-
-    Raises:
-        NumericsError: if it is not finite, or has a diagonal of zeros.
-    """
+    """Decompose a symmetric matrix; raise where it is not finite, or has a diagonal of zeros."""
     from scipy.linalg import eigh
 
     if not np.isfinite(hessian).all():
@@ -129,18 +117,10 @@ def spectrum(hessian: Array) -> Spectrum:
 
 
 class Curvature:
-    """Solves with H; keeps the last spectrum.
+    """Solves with H by `product(θ, features, direction)` and `hessian(θ, features)`; keeps the last spectrum, if any.
 
-    Args:
-        product: `product(θ, features, direction)`, H times a direction.
-        hessian: `hessian(θ, features)`, H.
-        parameter_count: how long θ is.
-        most_damping: of the largest curvature, beyond which there is no answer.
-
-    Attributes:
-        spectrum: of H where it was last built, or None.
-        damping: what the last `solve` had to add where H was not positive: a share of each parameter's own curvature
-            (of the largest curvature, beyond `SMALL` parameters); 0 where nothing was added.
+    `damping` is what the last `solve` had to add where H was not positive: a share of each parameter's own curvature
+    (of the largest curvature, beyond `SMALL` parameters). Beyond `most_damping` there is no answer.
     """
 
     def __init__(
@@ -150,7 +130,6 @@ class Curvature:
         parameter_count: int,
         most_damping: float = MOST_DAMPING,
     ) -> None:
-        """Start without a spectrum."""
         self._product, self._hessian, self._count = product, hessian, parameter_count
         self._most_damping = most_damping
         self.damping = 0.0
@@ -177,8 +156,7 @@ class Curvature:
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with ‖H v − right‖ ≤ tolerance ‖right‖ (or 1e-8 of it, where rounding allows no better).
 
-        Raises:
-            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
+        Raises where H is flat along `right`, too far from positive definite, or not finite.
         """
         self.damping = 0.0
         if not np.isfinite(right).all():

@@ -24,13 +24,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models.fit.curvature import Spectrum
 from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import conjugate_gradients, in_range
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 ROUGH = 1e-3  # the gradient norm at which Newton first takes over
 TIGHTER = 0.03  # how much further L-BFGS goes each time that Newton does not get there
 MOST_TURNS = 8
@@ -72,18 +71,12 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A function to minimise.
+    """A function to minimise."""
 
-    Attributes:
-        value_gradient: its value and gradient.
-        product: its Hessian at a point, times a direction.
-        kept_spectrum: that of its Hessian somewhere else, if one is at hand, or None.
-        spectrum: that of its Hessian at a point; None where that costs too much, or there is none.
-    """
-
-    value_gradient: Callable[[Array], tuple[float, Array]]
-    product: Callable[[Array, Array], Array]
-    kept_spectrum: Callable[[], Spectrum | None]
+    value_gradient: Callable[[Array], tuple[float, Array]]  # its value and gradient
+    product: Callable[[Array, Array], Array]  # its Hessian at a point, times a direction
+    kept_spectrum: Callable[[], Spectrum | None]  # that of its Hessian somewhere else, if one is at hand, or None
+    # that of its Hessian at a point; None where that costs too much, or there is none
     spectrum: Callable[[Array], Spectrum | None]
 
     def at(self, parameters: Array) -> Point:
@@ -92,14 +85,10 @@ class Objective:
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, from_afar: bool, many_minima: bool) -> Point:
-    """Return a point with ‖∇R‖ ≤ tolerance, or the best one found.
+    """Return a point with ‖∇R‖ ≤ tolerance, or the best one found, from a sound start.
 
-    Args:
-        objective: what is minimised.
-        start: where to begin; it must be sound.
-        tolerance: the gradient norm that is enough.
-        from_afar: whether L-BFGS goes first; otherwise Newton does, as is right close to a minimum.
-        many_minima: whether descent with momentum comes before L-BFGS.
+    L-BFGS goes first `from_afar`, and before it descent with momentum where there are `many_minima`; otherwise Newton
+    does, as is right close to a minimum.
     """
     point, target = start, ROUGH
     if from_afar and many_minima:
@@ -195,34 +184,24 @@ def newton(objective: Objective, point: Point, tolerance: float) -> Point:
             spectrum, fresh, built = objective.spectrum(point.parameters), True, built + 1
             if spectrum is None:
                 return _by_products(objective, point, tolerance)
-        radius = radius or _first_radius(point, spectrum)
-        taken = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1)
+        # At first a small share of the parameters' length, or of √R where they are near zero: the units are the same
+        radius = radius or FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
+        taken, serves = _trusted_step(objective, point, spectrum, radius, MOST_SHRINKINGS if fresh else 1), False
         if taken is not None:
-            point, radius = taken.point, taken.radius
+            point, radius, serves = taken
         elif fresh:
             break
-        if taken is None or not taken.serves:
-            spectrum = None
-        fresh = False
+        spectrum, fresh = spectrum if serves else None, False
     return point
 
 
-def _first_radius(point: Point, spectrum: Spectrum) -> float:
-    """Return a small share of the parameters' own length, or of √R where they are near zero: the units are the same."""
-    return FIRST_RADIUS * (max(spectrum.length(point.parameters), abs(point.value) ** 0.5) or 1.0)
+def _trusted_step(
+    objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int
+) -> tuple[Point, float, bool] | None:
+    """Take a step, at a smaller radius if need be; None if none of the trials will do.
 
-
-@dataclass(frozen=True, eq=False)
-class _Taken:
-    """A step: where it led, the radius to try from there, and whether the Hessian that it was made of still serves."""
-
-    point: Point
-    radius: float
-    serves: bool
-
-
-def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius: float, trials: int) -> _Taken | None:
-    """Take a step, at a smaller radius if need be; None if none of the trials will do."""
+    Return where it led, the radius to try from there, and whether the Hessian that it was made of still serves.
+    """
     for _ in range(trials):
         step, expected = spectrum.step_within(point.gradient, radius)
         if not (in_range(step) and expected > 0):
@@ -232,11 +211,11 @@ def _trusted_step(objective: Objective, point: Point, spectrum: Spectrum, radius
             fallen, contracts = point.value - new.value, new.residual <= KEEP * point.residual
             if abs(fallen) <= _rounding(point):  # values are equal to rounding: the gradient decides
                 if new.residual <= 0.9 * point.residual:
-                    return _Taken(new, radius, contracts)
+                    return new, radius, contracts
             elif fallen >= FOLLOWS * expected:
-                return _Taken(new, max(radius, 3 * size), contracts or size > 0.9 * radius)
+                return new, max(radius, 3 * size), contracts or size > 0.9 * radius
             elif fallen >= FAILS * expected:
-                return _Taken(new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts)
+                return new, radius if fallen >= STRAYS * expected else 0.5 * size, contracts
         radius = 0.25 * size
     return None
 

@@ -27,13 +27,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import NumericsError
 from oar.models.fit.one_thread import one_thread
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 
-Array = NDArray[np.float64]
 Linear = Callable[[Array], Array]
 FLAT = 1e-14  # curvatures below this share of the largest are rounding
 LARGEST = 1e150  # the squares of larger numbers overflow
@@ -60,19 +58,13 @@ def in_range(numbers: Array | float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The point at which conjugate gradients stopped.
+    """The point at which conjugate gradients stopped."""
 
-    Attributes:
-        solution: v.
-        residual: ‖g − H v‖.
-        curvature: the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was.
-        descent: the direction that ended the search because dᵀHd ≤ 0 to rounding; None if none did.
-    """
-
-    solution: Array
-    residual: float
+    solution: Array  # v
+    residual: float  # ‖g − H v‖
+    # the least and the largest dᵀHd / dᵀd over the directions tried; (inf, 0) when none was
     curvature: tuple[float, float]
-    descent: Array | None
+    descent: Array | None  # the direction that ended the search because dᵀHd ≤ 0 to rounding; None if none did
 
 
 def conjugate_gradients(
@@ -87,7 +79,7 @@ def conjugate_gradients(
 
     Stops at a direction of no positive curvature: there the quadratic has no minimum.
     """
-    solution, residual, conditioned = np.zeros_like(right), right, precondition or _unchanged
+    solution, residual, conditioned = np.zeros_like(right), right, precondition or (lambda vector: vector)
     if start is not None:
         solution, residual = start, right - product(start)
         if not np.linalg.norm(residual) <= np.linalg.norm(right):  # a start that is worse than none
@@ -111,10 +103,6 @@ def conjugate_gradients(
         energy, last = float(residual @ scaled), energy
         direction = scaled + (energy / last) * direction
     return Solution(solution, float(np.linalg.norm(residual)), (least, largest), None)
-
-
-def _unchanged(vector: Array) -> Array:
-    return vector
 
 
 class InverseCurvature:
@@ -153,13 +141,7 @@ def spectral_length(squared: Array, curvature: Array, longest: Array) -> Array: 
 
 
 def spectral_length(squared: float | Array, curvature: float | Array, longest: float | Array) -> float | Array:
-    """Return min(‖s‖² / sᵀy, longest), or longest where sᵀy ≤ 0; of arrays, for each entry.
-
-    Args:
-        squared: ‖s‖², the squared length of the last step.
-        curvature: sᵀy, the change of the gradient along it; of a function that is maximised, −sᵀy.
-        longest: the longest step that is allowed.
-    """
+    """Return min(‖s‖² / sᵀy, longest), or longest where sᵀy ≤ 0 (−sᵀy of what is maximised); of arrays, each entry."""
     if np.ndim(curvature) == 0:
         return min(squared / curvature, longest) if curvature > 0 else longest
     curved = np.asarray(curvature > 0)
@@ -188,6 +170,11 @@ class NewtonRefits:
     risk_gradient: Callable[[Array, Any], tuple[float, Array]]
     product: Callable[[Array, Any, Array], Array]
     hessian: Callable[[Array, Any], Array]
+    _bound: Callable[[Any], Linear]  # the inverse of a bound for H
+    _measured_afresh: Callable[[NewtonPoint, Any], NewtonPoint]  # the gradient, where a fit turns out to be hard
+    _unbalanced: Callable[[NewtonPoint], bool]  # whether a small gradient is not enough yet
+    _best_lengths: Callable[[NewtonPoint, Array, Any], Array | None]  # what share of a step is best for each output
+    model: Any
     _small: bool
     _quick: bool
     _unit: float
@@ -197,23 +184,7 @@ class NewtonRefits:
     @property
     def name(self) -> str:
         """Under which messages know the model."""
-        raise NotImplementedError
-
-    def _bound(self, features: Any) -> Linear:
-        """Return the inverse of a bound for H."""
-        raise NotImplementedError
-
-    def _measured_afresh(self, point: NewtonPoint, features: Any) -> NewtonPoint:
-        """Measure the gradient again where a fit turns out to be hard."""
-        return point
-
-    def _unbalanced(self, point: NewtonPoint) -> bool:
-        """Report whether a small gradient is not enough yet."""
-        return False
-
-    def _best_lengths(self, point: NewtonPoint, step: Array, features: Any) -> Array | None:
-        """Return what share of the step is best for each output (o,); None where the model cannot tell."""
-        return None
+        return self.model.name
 
     def _renewed(self, parameters: Array, features: Any) -> InverseCurvature:
         """Look at the curvature afresh: at H itself, or where that is too large at a bound for it."""

@@ -12,13 +12,15 @@ a second step would go uphill. None of this depends on anybody's units.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from oar.errors import DataError, NumericsError
-from oar.models.fit.curvature import Curvature, Spectrum
+from oar.models.fit.curvature import Curvature
 from oar.models.fit.minimise import Objective, Point, minimise
+from oar.models.protocol import delegated
 from oar.models.training import Array, Fit, Some
 
 TIGHT = 1e-8  # the gradient norm at which a fit is near enough to say whether there is a minimum ahead
@@ -29,17 +31,17 @@ STEPS = (2.0, 4.0)  # a coarse fit can stand a long step from a minimum, but not
 LEFT = 0.01  # what is left of the slope after that, at the least: e^(−4) is 0.018
 
 
+@delegated("_curvature", "damping", "solve")
 class SecondOrderTraining:
-    """The half of a `Training` that needs no more than risk, gradient and Hessian products.
-
-    Args:
-        model: what is trained.
-        features: (n, d).
-        targets: (n, o): one-hot or soft class labels, or real values.
-        weights: (n,), not negative, with sum 1.
-    """
+    """The half of a `Training` that needs no more than risk, gradient and Hessian products."""
 
     parameter_count: int
+    risk_gradient: Callable[[Array, Any], tuple[float, Array]]
+    product: Callable[[Array, Any, Array], Array]
+    _bind: Callable[[], None]  # lays targets and weights out, and forgets what was known of the curvature for others
+    # The gradient of penalty and gauge, to the last bit as in `risk_gradient` if losses added nothing
+    _gradient_without_people: Callable[[Array, Any], Array]
+    _term: Callable[[str, Array], tuple[Any, Any]]  # the "penalty" or the "gauge" at θ, and its gradient
     _start: Array
     _curvature: Curvature
 
@@ -50,36 +52,12 @@ class SecondOrderTraining:
         self.size, self.dimensions = self._features.shape
         self.output_count = self.targets.shape[1]
 
-    def _bind(self) -> None:
-        """Lay targets and weights out, and forget what was known of the curvature for others."""
-        raise NotImplementedError
-
     def contributing(self, targets: Array, weights: Array) -> Any:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
         other = copy.copy(self)
         other.targets, other.weights, other.passes = targets, weights, 0
         other._bind()
         return other
-
-    def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
-        """Return the risk and its gradient."""
-        raise NotImplementedError
-
-    def product(self, parameters: Array, features: Any, direction: Array) -> Array:
-        """Return H times a direction."""
-        raise NotImplementedError
-
-    def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
-        """Return the gradient of penalty and gauge, to the last bit as in `risk_gradient` if losses added nothing."""
-        raise NotImplementedError
-
-    def _penalty_at(self, parameters: Array) -> float:
-        """Return Ω."""
-        raise NotImplementedError
-
-    def _unsound(self, parameters: Array) -> str:
-        """Return which of the risk's terms is to blame where the risk or its gradient is not finite."""
-        raise NotImplementedError
 
     def start(self) -> Array:
         """Return the model's initial parameters, flat."""
@@ -88,11 +66,8 @@ class SecondOrderTraining:
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Refit by L-BFGS and Newton from `start`.
 
-        From the model's own start the result is a function of the data alone, bit for bit.
-
-        Raises:
-            NumericsError: if the risk is not finite at the start, does not change with any parameter, or is lowest at
-                infinity.
+        From the model's own start the result is a function of the data alone, bit for bit. Raises where the risk is not
+        finite at the start, does not change with any parameter, or is lowest at infinity.
         """
         from_scratch = np.array_equal(start, self._start)
         if from_scratch:
@@ -117,8 +92,10 @@ class SecondOrderTraining:
             return
         got = "it" if not np.isfinite(point.value) else "its gradient"
         where = "at the initial parameters" if from_scratch else "on the moved data"
+        terms = ((name, self._term(name, point.parameters)) for name in ("penalty", "gauge"))
+        blamed = next((name for name, term in terms if not all(np.isfinite(one).all() for one in term)), "loss")
         raise NumericsError(
-            f"{self._unsound(point.parameters)}: it and its gradient must be finite where a refit starts, but {got} is "
+            f"{blamed}: it and its gradient must be finite where a refit starts, but {got} is "
             f"not, {where} of model {self.model.name!r}; look for roots, logarithms or norms of zero, and for features "
             "far out of scale."
         )
@@ -153,26 +130,18 @@ class SecondOrderTraining:
             )
 
     def _falls_for_ever(self, objective: Objective, point: Point) -> bool:
-        """Look beyond a fit of few parameters without a penalty; with one, the risk rises in the end."""
-        if self._penalty_at(point.parameters) != 0:
+        """Look beyond a fit of few parameters, along the Hessian's eigenvectors; with a penalty the risk rises."""
+        if float(self._term("penalty", point.parameters)[0]) != 0:
             return False
         # From a coarse fit there is no telling far from near.
         point = minimise(objective, point, TIGHT, from_afar=False, many_minima=False)
         spectrum = objective.spectrum(point.parameters) if point.residual <= TIGHT else None
-        return spectrum is not None and falls_for_ever(objective, point, spectrum)
-
-    @property
-    def damping(self) -> float:
-        """The damping that the last `solve` added where the Hessian was not positive (see `Curvature`); 0 for none."""
-        return self._curvature.damping
-
-    def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
-        """Solve H v = right: with its eigenvectors while H is small, by conjugate gradients when it is not.
-
-        Raises:
-            NumericsError: if H is flat along `right`, too far from positive definite, or not finite.
-        """
-        return self._curvature.solve(fit, right, start, tolerance)
+        if spectrum is None:
+            return False
+        some = spectrum.values > max(NO_CURVATURE * spectrum.largest, -CLEAR * float(spectrum.values[0]))
+        directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
+        steps = -directions * (point.gradient @ directions / spectrum.values[some])
+        return any(_goes_on(objective, point, step) for step in steps.T if step.any())
 
     # -- what is computed must be numbers ----------------------------------------------------------------------------
 
@@ -223,15 +192,6 @@ def checked_people(features: Any, targets: Any, weights: Any) -> tuple[Array, Ar
             f"{weights.sum():.6g}; divide them by their sum."
         )
     return features, targets, weights
-
-
-def falls_for_ever(objective: Objective, point: Point, spectrum: Spectrum) -> bool:
-    """Report whether the risk goes on falling beyond where a search ended, along an eigenvector of its Hessian."""
-    rounding = max(NO_CURVATURE * spectrum.largest, -CLEAR * float(spectrum.values[0]))
-    some = spectrum.values > rounding
-    directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
-    steps = -directions * (point.gradient @ directions / spectrum.values[some])
-    return any(_goes_on(objective, point, step) for step in steps.T if step.any())
 
 
 def _goes_on(objective: Objective, point: Point, step: Array) -> bool:

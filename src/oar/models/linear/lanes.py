@@ -15,16 +15,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.models.linear.losses import at_once
+from oar.models.linear.losses import KINDS
 from oar.models.linear.training import LinearTraining
+from oar.models.training import Array
 from oar.tolerances import SUFFICIENT
 
 if TYPE_CHECKING:
     from oar.models.linear.losses import SoftmaxRegression
 
-Array = NDArray[np.float64]
 VANISHED = 1e-9  # of the gradient, with each parameter in units in which the risk bends by 1
 MOST_NEWTON = 40
 SHORTEST = 1e-6  # the least share of a Newton step that is tried
@@ -33,12 +32,7 @@ SINGULAR = 1e-14  # of the diagonal: added to it, because H only steers
 
 
 class RefitsSideBySide:
-    """Softmax regression on few people, refitted to many moves at a time.
-
-    Attributes:
-        shape: of the parameters, (o, d + 1).
-        passes: how often everybody was gone through, in all lanes that were of interest.
-    """
+    """Softmax regression on few people, refitted to many moves at a time; `passes` are those of lanes of interest."""
 
     def __init__(self, model: SoftmaxRegression, training: LinearTraining) -> None:
         self._people, self._centre, self._scale, self._penalty = training.in_own_units()
@@ -81,13 +75,13 @@ def _refitted(model: SoftmaxRegression, chunk: Any, penalty: Any, query: Any, ta
     shape = start.shape
 
     def risk(parameters: Any) -> tuple[Any, Any]:
-        value, gradient = at_once(model, "risk", chunk, parameters)
+        value, gradient = KINDS["risk"](model, chunk, parameters)
         pressed = (penalty @ parameters.ravel()).reshape(shape)
         return value + 0.5 * (parameters * pressed).sum(), gradient + pressed
 
     def curved(parameters: Any) -> tuple[Any, Any]:
         """Return H with every parameter in units in which it bends by 1, and these units (p,)."""
-        hessian = at_once(model, "hessian", chunk, parameters).reshape(start.size, start.size) + penalty
+        hessian = KINDS["hessian"](model, chunk, parameters).reshape(start.size, start.size) + penalty
         units = jnp.sqrt(jnp.diag(hessian))
         return hessian / units / units[:, None] + SINGULAR * jnp.eye(start.size), units
 
@@ -124,5 +118,5 @@ def _refitted(model: SoftmaxRegression, chunk: Any, penalty: Any, query: Any, ta
     loss, (pull, own) = jax.value_and_grad(judged, (0, 1))(parameters, query)
     hessian, units = curved(parameters)
     signal = (jnp.linalg.solve(hessian, pull.ravel() / units) / units).reshape(shape)
-    scores = at_once(model, "scores", chunk, parameters, signal, parameters[:, :-1], signal[:, :-1])
+    scores = KINDS["scores"](model, chunk, parameters, signal, parameters[:, :-1], signal[:, :-1])
     return jnp.where(left <= VANISHED, loss, jnp.inf), jnp.concatenate([-scores, own[None]]), parameters, passes

@@ -22,17 +22,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, check_not_negative, need_jax, with_near_names
 from oar.models.differentiable import Differentiable
 from oar.models.linear.identifiability import dependent, separates
+from oar.models.training import Array
 from oar.people import Population
 
 if TYPE_CHECKING:
     from oar.models.linear.training import LinearTraining
 
-Array = NDArray[np.float64]
 Chunk = tuple[Any, Any, Any]
 AT_MARGIN = 1e-12  # nearer to a margin than this share of the output is at it
 SHORT = 1e-9  # who is short of a margin by less than this may as well have met it
@@ -54,9 +53,16 @@ class Linear(Differentiable):
     l2: float
     steepest: float
     """β with B ≤ β I, whatever the outputs."""
+    output_loss: Callable[[Any, Any], Any]
+    """φ (...), of outputs and targets."""
+    slopes: Callable[[Any, Any], Any]
+    """a = ∂φ/∂z, shape (o, ...)."""
+    bend: Callable[[Any, Any, Any], Any]
+    """B u for directions u, shape (o, ...)."""
+    curvature: Callable[[Any, Any], Any]
+    """B, shape (o, o, ...)."""
 
     def __post_init__(self) -> None:
-        """Refuse a regulariser that cannot be."""
         check_not_negative("l2", self.l2)
 
     def member_score(self, parameters: Array, signal: Array) -> LinearScore:
@@ -74,22 +80,6 @@ class Linear(Differentiable):
     def outputs(self, parameters: Any, features: Any) -> Any:
         """Return z (o,)."""
         return parameters[:, :-1] @ features + parameters[:, -1]
-
-    def output_loss(self, outputs: Any, target: Any) -> Any:
-        """Return φ, shape (...)."""
-        raise NotImplementedError
-
-    def slopes(self, outputs: Any, target: Any) -> Any:
-        """Return a = ∂φ/∂z, shape (o, ...)."""
-        raise NotImplementedError
-
-    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
-        """Return B u for directions u, shape (o, ...)."""
-        raise NotImplementedError
-
-    def curvature(self, outputs: Any, target: Any) -> Any:
-        """Return B, shape (o, o, ...)."""
-        raise NotImplementedError
 
     def example_loss(self, parameters: Any, features: Any, target: Any) -> Any:
         """Return φ(W x + b, y)."""
@@ -272,7 +262,6 @@ class LinearSVM(Linear):
     margins = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         super().__post_init__()
         check_flag("penalise_intercept", self.penalise_intercept)
 
@@ -420,11 +409,6 @@ def compiled(model: Linear, kind: str) -> Callable[..., Any]:
     return jax.jit(mapped if kind == "scores" else summed)
 
 
-def at_once(model: Linear, kind: str, chunk: Chunk, *arguments: Any) -> Any:
-    """Run one kind of pass over people who are a single chunk: NumPy arrays, or JAX's inside of what it compiles."""
-    return KINDS[kind](model, chunk, *arguments)
-
-
 def _outputs(parameters: Any, rows: Any) -> Any:
     """Return W x + b for every row: (o, rows)."""
     return parameters[:, :-1] @ rows.T + parameters[:, -1:]
@@ -514,3 +498,4 @@ KINDS: dict[str, Callable[..., Any]] = {
     "gram": _gram,
     "scores": _scores,
 }
+"""Kinds of passes over people who are a single chunk: NumPy arrays, or JAX's inside of what it compiles."""

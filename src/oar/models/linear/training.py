@@ -31,8 +31,8 @@ from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, NewtonPoint, NewtonRefits
 from oar.models.fit.quasi_newton import Linear as LinearMap
 from oar.models.linear.identifiability import DEPENDENT, dependent
-from oar.models.linear.losses import at_once, compiled
-from oar.models.training import ALL, Array, Columns, Fit, Some
+from oar.models.linear.losses import KINDS, compiled
+from oar.models.training import ALL, Array, Fit, Some
 from oar.tolerances import COARSE
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ UNBALANCED = 1e-2  # share of the penalty's pull that may be left over
 FAR = 10.0  # a feature of this size in our units has moved far
 ROUNDED = 1e-6  # of a feature's mean: rounding makes no spread larger than that of one that is the same for everyone
 CLEAR = 1e-8  # squared sine of an angle between features that rounding in a Gram matrix cannot fake
-
-
-def _runs(columns: Columns) -> list[tuple[int, int]]:
-    """Return where runs of consecutive columns begin and end."""
-    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
-    ends = [0, *breaks.tolist(), columns.size]
-    return list(pairwise(ends)) if columns.size else []
 
 
 class LinearTraining(NewtonRefits):
@@ -111,11 +104,6 @@ class LinearTraining(NewtonRefits):
         return weights
 
     @property
-    def name(self) -> str:
-        """Under which messages know the model."""
-        return self.model.name
-
-    @property
     def factors(self) -> bool:
         """Whether `solve` factors H, so that a tolerance makes no difference."""
         return self._quick
@@ -130,7 +118,8 @@ class LinearTraining(NewtonRefits):
             return self._packed
         packed, places = self._packed.copy(), np.arange(self.dimensions)[columns]
         rows, moves = self._rows_of(packed), moves / self._scale[columns]
-        for first, last in _runs(places):  # slices are quicker than lists of columns
+        ends = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), places.size]
+        for first, last in pairwise(ends) if places.size else ():  # slices are quicker than lists of columns
             rows[:, places[first] : places[last - 1] + 1] += moves[:, first:last]
         return packed
 
@@ -171,7 +160,7 @@ class LinearTraining(NewtonRefits):
         self.passes += 1
         if self._few:
             chunk = features[0], self._targets[0], self._weights[0]
-            return [at_once(self._passing, kind, chunk, *arguments)]
+            return [KINDS[kind](self._passing, chunk, *arguments)]
         run = compiled(self._passing, kind)
 
         def part(data: tuple[Any, Any, Any]) -> Any:
@@ -281,11 +270,7 @@ class LinearTraining(NewtonRefits):
         return found.parameters
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
-        """Refit by damped Newton steps; what is learnt of the curvature is kept for the next refit.
-
-        Raises:
-            NumericsError: if there is no regulariser, and without one there is no minimum or more than one.
-        """
+        """Refit by damped Newton steps, whose curvature is kept; raise where there is no minimum, or more than one."""
         if self.model.l2 == 0:
             self._check_features(features)
         # A parabola's own Hessian leads to its minimum at once, from anywhere.

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError, OARError
 from oar.models.torch.module import differing, first_line, torch_library
 from oar.models.torch.passes import TorchPasses
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 FEW = 3  # people that everything is tried on
 ALIKE = 1e-9  # how far outputs may differ by rounding, beside their size
 BROKEN = (RuntimeError, TypeError, ValueError, IndexError, AttributeError, KeyError)

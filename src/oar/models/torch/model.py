@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.differentiable import Differentiable
 from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing, torch_library
 from oar.models.torch.passes import LOSSES, TorchPasses, loss_of_rows
+from oar.models.training import Array
 from oar.people import Population
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +43,6 @@ class TorchModel(Differentiable):
     by_jax = False
 
     def __repr__(self) -> str:
-        """Show what it is and claims to be."""
         by = "" if self.train is None else ", train=…"
         return f"TorchModel(name={self.name!r}, convex={self.convex}, equivariant={self.equivariant}{by})"
 

@@ -13,26 +13,20 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
+from oar.models.training import Array
 
-Array = NDArray[np.float64]
 _EVAL = "call module.eval() first: training here is on everybody at once, and nothing in it is random"
 
 
 class ModuleFunction:
-    """A module in float64, which is called with any θ.
+    """A module in float64, which is called with any θ; `start` is θ as it has it now, and `names` what is learned.
 
-    Attributes:
-        names: of what is learned.
-        start: θ as the module has it now.
-        device: where it computes.
-        in_matrices: (p,) 1 for entries of parameters that have two dimensions or more (weights), 0 for others.
+    `in_matrices` (p,) are 1 for entries of parameters that have two dimensions or more (weights), 0 for others.
     """
 
     def __init__(self, module: Any) -> None:
-        """Copy the module, and look at it."""
         torch = torch_library()
         self._held = _holder()(copied(module).double())
         learned = {name: value for name, value in self._held.module.named_parameters() if value.requires_grad}
@@ -40,7 +34,7 @@ class ModuleFunction:
         self._shapes = [tuple(value.shape) for value in learned.values()]
         self._sizes = [value.numel() for value in learned.values()]
         self.device = next(iter(learned.values())).device
-        self.start = _numbers(torch.cat([value.detach().reshape(-1) for value in learned.values()]))
+        self.start = numbers_of(torch.cat([value.detach().reshape(-1) for value in learned.values()]))
         self.in_matrices = self.tensor(
             np.repeat([float(len(shape) > 1) for shape in self._shapes], [int(size) for size in self._sizes])
         )
@@ -61,7 +55,7 @@ class ModuleFunction:
 
     def arrays(self, flat: Array) -> dict[str, Array]:
         """Return θ by name, as NumPy arrays."""
-        return {name: _numbers(value) for name, value in self.split(self.tensor(flat)).items()}
+        return {name: numbers_of(value) for name, value in self.split(self.tensor(flat)).items()}
 
     def flat(self, named: Any) -> Array:
         """Return what is learned, by name, as one vector."""
@@ -179,8 +173,9 @@ def _kind(thing: Any) -> str:
     return f"a {type(thing).__name__}"
 
 
-def _numbers(tensor: Any) -> Array:
-    return tensor.detach().cpu().numpy().astype(np.float64)
+def numbers_of(tensor: Any) -> Array:
+    """Return a tensor as an array of float64."""
+    return tensor.detach().cpu().numpy().astype(np.float64, copy=False)
 
 
 def torch_library(name: str = "torch") -> Any:

@@ -26,13 +26,7 @@ LOSSES = ("cross-entropy", "squared")
 class TorchPasses:
     """Functions of θ, rows (m, d), targets (m, o) and weights (m,), all of them tensors.
 
-    Args:
-        module: the user's, as a function of θ.
-        apply: `apply(module, rows)`, its outputs (m, o).
-        loss: from outputs (m, o) and targets (m, o) to everyone's loss (m,).
-        query_loss: the same for queries.
-        penalty: from θ to Ω.
-        gauge: from θ to the gauge.
+    Losses are functions of outputs and targets (m, o), everybody's (m,); penalty and gauge are functions of θ.
     """
 
     def __init__(
@@ -44,7 +38,6 @@ class TorchPasses:
         penalty: Callable[[Any], Any],
         gauge: Callable[[Any], Any],
     ) -> None:
-        """Keep the functions."""
         self.module, self._apply, self._loss, self._query_loss = module, apply, loss, query_loss
         self._penalty, self._gauge = penalty, gauge
 
@@ -95,13 +88,10 @@ class TorchPasses:
         units = torch.eye(theta.numel(), dtype=theta.dtype, device=theta.device)
         return torch.func.vmap(lambda unit: pull(unit)[0], chunk_size=DIRECTIONS)(units)
 
-    def _scores_sum(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
-        torch = torch_library()
-        return signal @ torch.func.grad(lambda at: self.losses(at, rows, targets).sum())(theta)
-
     def scores(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
         """Return ∇_x s (m, d)."""
-        return torch_library().func.grad(lambda at: self._scores_sum(theta, signal, at, targets))(rows)
+        grad = torch_library().func.grad
+        return grad(lambda there: signal @ grad(lambda at: self.losses(at, there, targets).sum())(theta))(rows)
 
     def values(self, theta: Any, signal: Any, rows: Any, targets: Any) -> Any:
         """Return s (m,)."""

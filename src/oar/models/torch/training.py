@@ -15,24 +15,24 @@ import numpy as np
 
 from oar.models.fit.curvature import MOST_DAMPING, Curvature
 from oar.models.fit.refitting import SecondOrderTraining
+from oar.models.protocol import delegated
 from oar.models.torch.checks import check_functions
-from oar.models.torch.module import torch_library
+from oar.models.torch.module import numbers_of, torch_library
 from oar.models.training import ALL, Array, Fit, Some, displaced
 from oar.tolerances import CONVERGED
 
 
+@delegated("_run.module", "flat")
 class TorchTraining(SecondOrderTraining):
     """Implements `Training` for a `TorchModel`.
 
-    Attributes:
-        witness: who retrains, for audits to tell.
-        inexact: a sentence, where the last refit is not at a minimum and signals there are approximate; "" otherwise.
+    `witness` says who retrains, and `inexact` that the last refit is not at a minimum, so that signals are approximate.
     """
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
         """Check everything, and cut the data into chunks."""
         super().__init__(model, features, targets, weights)
-        self._run, self.inexact = model.passes, ""
+        self._run, self._tensor, self.inexact = model.passes, model.passes.module.tensor, ""
         self._start = model.passes.module.start
         self.parameter_count = self._start.size
         check_functions(model, self._features, self.targets)
@@ -48,10 +48,7 @@ class TorchTraining(SecondOrderTraining):
     def _cut(self, array: Array) -> list[Any]:
         """Return an array's rows in chunks, as tensors."""
         rows = self.model.chunk
-        return [self._run.module.tensor(array[begin : begin + rows]) for begin in range(0, self.size, rows)]
-
-    def _tensor(self, array: Any) -> Any:
-        return self._run.module.tensor(array)
+        return [self._tensor(array[begin : begin + rows]) for begin in range(0, len(array), rows)]
 
     def _parts(self, features: Any, weights: Any = None) -> Iterator[tuple[Any, ...]]:
         """Yield what adds up to the risk: a function of θ, and its other arguments; extras go with the first chunk."""
@@ -65,10 +62,6 @@ class TorchTraining(SecondOrderTraining):
         """Return θ by the names of the module's parameters."""
         return self._run.module.arrays(flat)
 
-    def flat(self, parameters: Any) -> Array:
-        """Return parameters by name as one vector θ."""
-        return self._run.module.flat(parameters)
-
     def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
         """Return features in chunks, as tensors."""
         return self._cut(displaced(self._features, moves, columns))
@@ -76,7 +69,7 @@ class TorchTraining(SecondOrderTraining):
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the risk, regulariser and gauge included, and its gradient: one pass."""
         value, gradient = self._risk(parameters, features)
-        return float(value), _numbers(gradient)
+        return float(value), numbers_of(gradient)
 
     def _risk(self, parameters: Array, features: Any, weights: Any = None) -> tuple[Any, Any]:
         self.passes += 1
@@ -88,13 +81,13 @@ class TorchTraining(SecondOrderTraining):
         """Return H times a direction: one pass."""
         self.passes += 1
         theta, along = self._tensor(parameters), self._tensor(direction)
-        return _numbers(sum(self._run.bend(part, theta, along, *chunk) for part, chunk in self._parts(features)))
+        return numbers_of(sum(self._run.bend(part, theta, along, *chunk) for part, chunk in self._parts(features)))
 
     def hessian(self, parameters: Array, features: Any) -> Array:
         """Return H (p, p): as much work as p products."""
         self.passes += 1
         theta = self._tensor(parameters)
-        found = _numbers(sum(self._run.hessian(part, theta, *chunk) for part, chunk in self._parts(features)))
+        found = numbers_of(sum(self._run.hessian(part, theta, *chunk) for part, chunk in self._parts(features)))
         return 0.5 * (found + found.T)
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
@@ -108,35 +101,25 @@ class TorchTraining(SecondOrderTraining):
     def _each(self, run: Any, parameters: Array, features: Any, signal: Array, targets: Any) -> Array:
         self.passes += 1
         at = self._tensor(parameters), self._tensor(signal)
-        return np.concatenate([_numbers(run(*at, *chunk)) for chunk in zip(features, targets, strict=True)])
+        return np.concatenate([numbers_of(run(*at, *chunk)) for chunk in zip(features, targets, strict=True)])
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the model's query loss and its gradients."""
         rows, targets = (np.asarray(one, dtype=np.float64)[None] for one in (query, target))
-        losses, by_parameters, by_features = self._goals(parameters, rows, targets)
+        losses, by_parameters, by_features = self.goals(parameters, rows, targets)
         return self._checked_goal(float(losses[0]), by_parameters, by_features[0])
 
     def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
         """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
-        losses, by_parameters, by_features = self._goals(parameters, rows, targets)
-        return losses, by_parameters / len(rows), by_features
-
-    def _goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
-        theta, most = self._tensor(parameters), self.model.chunk
-        parts = [
-            self._run.goals(
-                theta, self._tensor(rows[begin : begin + most]), self._tensor(targets[begin : begin + most])
-            )
-            for begin in range(0, len(rows), most)
-        ]
-        losses, by_parameters, by_features = zip(*parts, strict=True)
-        values, slopes = (np.concatenate([_numbers(part) for part in those]) for those in (losses, by_features))
-        return values, _numbers(sum(by_parameters)), slopes
+        theta, chunks = self._tensor(parameters), zip(self._cut(rows), self._cut(targets), strict=True)
+        losses, by_parameters, by_features = zip(*(self._run.goals(theta, *chunk) for chunk in chunks), strict=True)
+        values, slopes = (np.concatenate([*map(numbers_of, those)]) for those in (losses, by_features))
+        return values, numbers_of(sum(by_parameters)) / len(rows), slopes
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return f_θ(x†)."""
         found = self._run.outputs(self._tensor(parameters), self._tensor(query)[None])
-        return self._checked_outputs(_numbers(found)[0])
+        return self._checked_outputs(numbers_of(found)[0])
 
     # -- refits ------------------------------------------------------------------------------------------------------
 
@@ -150,7 +133,7 @@ class TorchTraining(SecondOrderTraining):
             return super().fit(features, start, tolerance)
         if self._trained is None or not _same(self._trained[0], features):
             self.passes += 1
-            rows = np.concatenate([_numbers(chunk) for chunk in features])
+            rows = np.concatenate([numbers_of(chunk) for chunk in features])
             parameters = self.model.trained(rows, self.targets, self.weights)
             left = float(np.linalg.norm(self.risk_gradient(parameters, features)[1]))
             inexact = (
@@ -164,22 +147,11 @@ class TorchTraining(SecondOrderTraining):
 
     def _gradient_without_people(self, parameters: Array, features: Any) -> Array:
         nobody = [0.0 * weights for weights in self._weights]
-        return _numbers(self._risk(parameters, features, nobody)[1])
+        return numbers_of(self._risk(parameters, features, nobody)[1])
 
-    def _penalty_at(self, parameters: Array) -> float:
-        return float(self._run.penalty(self._tensor(parameters)))
-
-    def _unsound(self, parameters: Array) -> str:
-        run, theta = self._run, self._tensor(parameters)
-        for argument, function in (("penalty", run.penalty), ("gauge", run.gauge)):
-            value, gradient = run.value_gradient(function, theta)
-            if not (np.isfinite(float(value)) and np.isfinite(_numbers(gradient)).all()):
-                return argument
-        return "loss"
-
-
-def _numbers(tensor: Any) -> Array:
-    return tensor.detach().cpu().numpy()
+    def _term(self, argument: str, parameters: Array) -> tuple[Any, Any]:
+        value, gradient = self._run.value_gradient(getattr(self._run, argument), self._tensor(parameters))
+        return float(value), numbers_of(gradient)
 
 
 def _same(first: Any, second: Any) -> bool:

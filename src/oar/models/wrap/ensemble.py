@@ -12,7 +12,7 @@ so that everything `Training` asks for is what the models' own trainings say, pu
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,6 @@ class Ensemble(Differentiable):
     draws: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained side by side."""
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
         if not self.models or not all(
@@ -124,14 +123,7 @@ class Ensemble(Differentiable):
 
 
 class EnsembleTraining:
-    """Implements `Training` for models side by side.
-
-    Args:
-        model: which models they are.
-        parts: their trainings, bound to the same people.
-        weights: (n,) everyone's weight.
-        counts: (K, n) how often each model's draw has everyone.
-    """
+    """Implements `Training` for models side by side; `counts` (K, n) say how often each model's draw has everyone."""
 
     def __init__(self, model: Ensemble, parts: list[Any], weights: Array, counts: Array) -> None:
         self.model, self._counts = model, counts
@@ -211,12 +203,10 @@ class EnsembleTraining:
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve block by block."""
         starts = [None] * len(self.parts) if start is None else self.split(start)
-        asked = zip(self.parts, self._fits(fit), self.split(right), starts, strict=True)
-        return np.concatenate([part.solve(*own, tolerance) for part, *own in asked])
-
-    def _fits(self, fit: Fit) -> list[Fit]:
         parts = zip(self.split(fit.parameters), fit.features, strict=True)
-        return [Fit(parameters, features, fit.residual, fit.converged) for parameters, features in parts]
+        fits = [replace(fit, parameters=parameters, features=features) for parameters, features in parts]
+        asked = zip(self.parts, fits, self.split(right), starts, strict=True)
+        return np.concatenate([part.solve(*own, tolerance) for part, *own in asked])
 
     def score_gradients(self, parameters: Array, features: list[Any], signal: Array, columns: Some = ALL) -> Array:
         """Return Σ_k (w̄_i^k / w̄_i) ∇_x s_i^k for everyone."""
@@ -249,12 +239,8 @@ class EnsembleTraining:
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the mean of the models' log-probabilities, or of their values, for one person."""
-        found = self.each_outputs(parameters, query)
+        found = [part.outputs(own, query) for part, own in zip(self.parts, self.split(parameters), strict=True)]
         return np.mean(found if self.model.regresses else [_log_probabilities(one) for one in found], axis=0)
-
-    def each_outputs(self, parameters: Array, query: Array) -> list[Array]:
-        """Return every model's own outputs for one person."""
-        return [part.outputs(own, query) for part, own in zip(self.parts, self.split(parameters), strict=True)]
 
     def parameters(self, flat: Array) -> list[Any]:
         """Return each model's parameters, as they apply to features as they were given."""

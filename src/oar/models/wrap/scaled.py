@@ -19,6 +19,7 @@ left as they are.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -38,59 +39,33 @@ FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share 
 
 @dataclass(eq=False)
 class PreprocessedRows:
-    """People who have moved, before they are preprocessed.
+    """People who have moved, before they are preprocessed."""
 
-    Attributes:
-        rows: (n, d) in their own units.
-        last: the statistics that they were last preprocessed by (as bytes), and how the model's training saw them then.
-    """
-
-    rows: Array
+    rows: Array  # (n, d) in their own units
+    # the statistics that they were last preprocessed by (as bytes), and how the model's training saw them then
     last: tuple[Any, Any] = (None, None)
 
 
+@delegated("inner", "passes")
 class PreprocessedTraining:
-    """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m.
+    """The half of a `Training` that is the same behind whatever preprocessing; parameters are the model's, then m."""
 
-    Attributes:
-        inner: the model's own training, bound to the unmoved people as preprocessed.
-        first: m of the unmoved people, as one vector.
-    """
-
-    inner: Any
-    first: Array
+    inner: Any  # the model's own training, bound to the unmoved people as preprocessed
+    first: Array  # m of the unmoved people, as one vector
     targets: Any
     weights: Array
 
-    def _learned(self, features: Any) -> Array:
-        """Return m = S(X)."""
-        raise NotImplementedError
-
-    def _placed(self, features: Any, learned: Array) -> Any:
-        """Return e = T(X; m) as the model's training wants it."""
-        raise NotImplementedError
-
-    def _applied(self, rows: Array, learned: Array) -> Array:
-        """Return e for people (m, d) in their own units."""
-        raise NotImplementedError
-
-    def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
-        """Return (∂e/∂x)ᵀ slopes (m, d), and Σ (∂e/∂m)ᵀ slopes over these people."""
-        raise NotImplementedError
-
-    def _by_learned(self, theta: Array, learned: Array, features: Any, signal: Array) -> Array:
-        """Return Cᵀ v_θ: one pass."""
-        raise NotImplementedError
+    _learned: Callable[[Any], Array]  # m = S(X), of people
+    _placed: Callable[[Any, Array], Any]  # e = T(X; m) as the model's training wants it, of people and m
+    _applied: Callable[[Array, Array], Array]  # e for rows (m, d) in their own units, and m
+    # (∂e/∂x)ᵀ slopes (m, d), and Σ (∂e/∂m)ᵀ slopes over these people, of rows, m and slopes
+    _pulled_back: Callable[[Array, Array, Array], tuple[Array, Array]]
+    _by_learned: Callable[[Array, Array, Any, Array], Array]  # Cᵀ v_θ of θ, m, people and v_θ: one pass
 
     @property
     def parameter_count(self) -> int:
         """How long θ and m are together."""
         return int(self.inner.parameter_count) + self.first.size
-
-    @property
-    def passes(self) -> int:
-        """The number of passes over all the data so far."""
-        return int(self.inner.passes)
 
     @property
     def damping(self) -> float:
@@ -198,7 +173,6 @@ class Scaled(Differentiable):
     scales_itself = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be scaled."""
         if not isinstance(self.model, Differentiable) or isinstance(self.model, Scaled) or self.model.plain_means:
             raise OptionError(
                 f"model: must be one of oar.models other than NearestCentroid and Scaled, got {self.model!r}; "
@@ -263,18 +237,11 @@ def _inner(parameters: Any, features: Any) -> tuple[Any, Any]:
 
 @dataclass(eq=False)
 class ScalerInput(PreprocessedRows):
-    """People who have moved, as the first scaler sees them: a, in those columns that may differ from the unmoved.
+    """People (n, r) as the first scaler sees them: a, in those columns that may differ from the unmoved."""
 
-    Attributes:
-        rows: (n, r) a there.
-        columns: (r,) all columns that are scaled, and all others that were moved.
-        before: (n, r) the unmoved people there.
-        scaled: (s,) where among the columns those are that are scaled.
-    """
-
-    columns: Columns = field(kw_only=True)
-    before: Array = field(kw_only=True)
-    scaled: Columns = field(kw_only=True)
+    columns: Columns = field(kw_only=True)  # (r,) all columns that are scaled, and all others that were moved
+    before: Array = field(kw_only=True)  # (n, r) the unmoved people there
+    scaled: Columns = field(kw_only=True)  # (s,) where among the columns those are that are scaled
 
     @cached_property
     def values(self) -> Array:
@@ -283,16 +250,11 @@ class ScalerInput(PreprocessedRows):
 
 
 class ScaledParameters(NamedTuple):
-    """The parameters of a scaler and of the model behind it.
+    """The parameters of a scaler and of the model behind it."""
 
-    Attributes:
-        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
-        model: the model's own parameters, which apply to scaled features.
-    """
-
-    centres: Any
+    centres: Any  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
     scales: Any
-    model: Any
+    model: Any  # the model's own parameters, which apply to scaled features
 
     def scaled(self, features: Any) -> Any:
         """Return features as the model sees them."""
@@ -305,30 +267,20 @@ class ScaledSignal(NamedTuple):
     With a = m₁ + s e the score is, up to a constant,
 
         v_θᵀ∇_θ ℓ(θ; e) − Σ_j e_j (shift_j + spread_j e_j),     shift = s (v_m₁ + 2 v_m₂ m₁),     spread = s² v_m₂.
-
-    Attributes:
-        parameters, signal: the model's own.
-        centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are.
-        shift, spread: (d,), 0 where no scaler is refitted.
     """
 
-    parameters: Array
+    parameters: Array  # parameters, signal: the model's own
     signal: Array
-    centres: Array
+    centres: Array  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
     scales: Array
-    shift: Array
+    shift: Array  # shift, spread: (d,), 0 where no scaler is refitted
     spread: Array
 
 
 class ScaledTraining(PreprocessedTraining):
     """Implements `Training` for a model whose features are scaled before it is trained.
 
-    Args:
-        inner: the model's own training, bound to features as scaled for the unmoved people.
-        features: these features (n, d).
-        scales: the scale of every column for the unmoved people, 1 where it is not scaled.
-        centres: the centre of every column, 0 where it is not scaled.
-        columns: which columns are scaled (d,), by a scaler that is refitted.
+    `inner` is bound to `features` (n, d) as scaled for the unmoved people; `columns` (d,) have one that is refitted.
     """
 
     def __init__(

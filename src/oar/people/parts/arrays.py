@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from oar.checks import read_only
 from oar.errors import DataError
 from oar.opening import regular
-from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights, sliced
+from oar.people.parts.part import Part, Rows, as_numbers, checked_weights, sliced
 from oar.people.parts.population import StreamedPopulation
 
 PART_ROWS = 1 << 18  # of arrays that come without parts of their own
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPart(ArraysInParts):
+class ArrayPart(Part):
     """A part that is a run of rows of arrays that can be sliced: memory-mapped files, or anything like them."""
 
     features: Any
@@ -30,12 +30,12 @@ class ArrayPart(ArraysInParts):
     stop: int
 
     @property
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         """How many people it holds."""
         return self.stop - self.start
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The part's name in messages."""
         return f"rows {self.start:,} to {self.stop - 1:,}"
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from oar.errors import DataError
 from oar.people.parts.dask_engine import DaskEngine, chosen_engine, need_dask
-from oar.people.parts.part import ArraysInParts, Rows, as_numbers, checked_weights
+from oar.people.parts.part import Part, Rows, as_numbers, checked_weights
 from oar.people.parts.population import StreamedPopulation
 from oar.people.wording import repeated
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPart(ArraysInParts):
+class DaskPart(Part):
     """One partition: `held` is the future of its arrays, or on a worker these arrays themselves."""
 
     number: int
@@ -25,7 +25,7 @@ class DaskPart(ArraysInParts):
     names: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The part's name in messages."""
         return f"partition {self.number}"
 
@@ -54,7 +54,9 @@ def dask_people(features: Any, labels: Any, weights: Any, client: Any) -> Stream
     assert isinstance(engine, DaskEngine)
     frame = hasattr(features, "map_partitions") and hasattr(features, "columns")
     partitions, names, target = _of_frame(features, labels, weights) if frame else _of_array(features, labels, weights)
-    held = engine.client.compute([_together(*one) for one in partitions])
+    from dask import delayed
+
+    held = engine.client.compute([delayed(_as_arrays)(*one) for one in partitions])
     shapes = engine.client.gather(engine.client.map(_shape, held))
     for number, (rows, width, labelled, weighted) in enumerate(shapes):
         if labelled != rows or weighted != rows:
@@ -69,12 +71,6 @@ def dask_people(features: Any, labels: Any, weights: Any, client: Any) -> Stream
         for number, (future, (rows, *_)) in enumerate(zip(held, shapes, strict=True))
     ]
     return StreamedPopulation(parts, int(shapes[0][1]), names, target, weights is not None, engine, "a Dask collection")
-
-
-def _together(features: Any, labels: Any, weights: Any) -> Any:
-    from dask import delayed
-
-    return delayed(_as_arrays)(features, labels, weights)
 
 
 def _as_arrays(features: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:

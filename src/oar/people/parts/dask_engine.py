@@ -93,7 +93,6 @@ class DaskEngine:
     traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
-        """Refuse what is no client."""
         need_dask()
         from distributed import Client
 

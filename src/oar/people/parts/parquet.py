@@ -15,14 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import DataError, OptionError
 from oar.opening import regular
-from oar.people.parts.part import Rows, checked_weights
+from oar.people.parts.part import Part, Rows, checked_weights
 from oar.people.wording import nearest, repeated
 
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -46,7 +46,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class ParquetPart:
+class ParquetPart(Part):
     """One row group of one file."""
 
     path: str
@@ -56,7 +56,7 @@ class ParquetPart:
     known: str | None = None
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The part's name in messages."""
         return f"{self.path}, row group {self.group}"
 
@@ -128,7 +128,7 @@ class ParquetPart:
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
         return named.hexdigest()
 
-    def known_as(self, content: str | None) -> ParquetPart:
+    def known_as(self, content: str | None) -> Self:
         """Return the part with the digest that its content must have."""
         return replace(self, known=content)
 

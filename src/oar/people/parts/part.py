@@ -31,21 +31,13 @@ IN_CACHE = 1 << 13  # rows that are laid out side by side: 8,192 of ten float64 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One part's people as they were read.
+    """One part's people as they were read."""
 
-    Attributes:
-        features: (n, d) numbers, or d columns (n,) as files keep them.
-        labels: (n,) as stored.
-        weights: (n,), or None where all weigh 1.
-        name: of the part, for messages.
-        names: of the features, for messages, where they have names.
-    """
-
-    features: NDArray | tuple[NDArray, ...]
-    labels: NDArray
-    weights: NDArray[np.float64] | None
-    name: str
-    names: tuple[str, ...] = ()
+    features: NDArray | tuple[NDArray, ...]  # (n, d) numbers, or d columns (n,) as files keep them
+    labels: NDArray  # (n,) as stored
+    weights: NDArray[np.float64] | None  # (n,), or None where all weigh 1
+    name: str  # of the part, for messages
+    names: tuple[str, ...] = ()  # of the features, for messages, where they have names
 
     def slice(self, start: int, stop: int, checked: bool = True) -> NDArray[np.float64]:
         """Return the features of some consecutive people as C-ordered float64, and check that they are finite."""
@@ -82,38 +74,25 @@ class Rows:
             )
 
 
-class Part(Protocol):
-    """The protocol of a part: some of the people, by where they can be read."""
+class Part:
+    """Some of the people, by where they can be read; whether arrays change nobody can tell, and nobody looks."""
 
-    @property
-    def size(self) -> int:
-        """How many people it holds."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The part's name in messages."""
-        ...
+    size: int  # how many people it holds
+    name: str  # in messages
+    read: Callable[[], Rows]
+    read_labels: Callable[[], Rows]  # labels and weights alone; there are no features then
 
     def stamp(self) -> Any:
         """Return something that changes when the data do; None where nobody can tell."""
-        ...
+        return None
 
     def content(self) -> str | None:
         """Return a digest of what the people are read from, by which changes show that no stamp tells; None without."""
-        ...
+        return None
 
-    def known_as(self, content: str | None) -> Part:
+    def known_as(self, content: str | None) -> Self:
         """Return the part with the digest that its content must have."""
-        ...
-
-    def read(self) -> Rows:
-        """Read them."""
-        ...
-
-    def read_labels(self) -> Rows:
-        """Read labels and weights alone; there are no features then."""
-        ...
+        return self
 
 
 @dataclass(frozen=True)
@@ -134,22 +113,6 @@ class ContentCheck:
                 "since; make the population and the plan again."
             )
         return content, self.function(part, start, *arguments)
-
-
-class ArraysInParts:
-    """The half of a part that is made of arrays: nobody can tell whether these change, and nobody looks."""
-
-    def stamp(self) -> None:
-        """Return nothing that would change."""
-        return
-
-    def content(self) -> None:
-        """Return no digest: people in files alone are known by what is in them."""
-        return
-
-    def known_as(self, content: str | None) -> Self:
-        """Return the part as it is."""
-        return self
 
 
 def as_numbers(values: Any, name: str) -> NDArray:
@@ -243,11 +206,7 @@ class Engine(Protocol):
 
 @dataclass
 class Threads:
-    """Threads of this process, one for each core: reading, decoding and arithmetic all release the interpreter.
-
-    Args:
-        number: how many; None means one a core.
-    """
+    """Threads of this process, one for each core: reading, decoding and arithmetic all release the interpreter."""
 
     number: int | None = None
     traffic: Traffic = field(default_factory=Traffic)

@@ -19,6 +19,7 @@ from oar.people.labels import LabelCoding, label_array, plain
 from oar.people.parts.part import ContentCheck, Engine, Part, Rows, Threads, sliced
 from oar.people.population import Chunk, Population, added
 from oar.people.tables.arrays import CHUNK_ROWS
+from oar.people.wording import listed
 
 ASKED = "this question, or something that it was asked with,"
 MOST_CLASSES = 10_000
@@ -31,12 +32,7 @@ class NoClassesError(DataError):
 
 
 class StreamedPopulation(Population):
-    """People in parts; made by `Population.from_parquet`, `from_memmap` and `from_dask`.
-
-    Attributes:
-        parts: where they are read.
-        engine: who reads them and does the arithmetic.
-    """
+    """People in parts, which an engine reads; made by `Population.from_parquet`, `from_memmap` and `from_dask`."""
 
     streamed = True
 
@@ -117,11 +113,9 @@ class StreamedPopulation(Population):
         return LabelCoding(label_array(list(self._counts)))
 
     def knowing(self, classes: Sequence[Any] | None) -> StreamedPopulation:
-        """Return the same people with these classes; with None, they are looked for when they are asked for."""
-        return self if classes is None else self.with_classes(classes)
-
-    def with_classes(self, classes: Sequence[Any]) -> StreamedPopulation:
-        """Return the same people, whose classes are known; labels are then not looked through for them."""
+        """Return the same people with these classes; with None, labels are looked through when they are asked for."""
+        if classes is None:
+            return self
         other = object.__new__(type(self))  # not by copy, which leaves the engine behind
         other.__dict__.update(self.__dict__)
         if isinstance(classes, str) or not isinstance(classes, Iterable):
@@ -249,11 +243,8 @@ class StreamedPopulation(Population):
     @cached_property
     def holds_numbers(self) -> bool:
         """Whether labels are numbers, of whatever kind."""
-        return self._first_labels.dtype.kind in "biuf"
-
-    @cached_property
-    def _first_labels(self) -> NDArray:
-        return next(iter(self.engine.map(_read_labels, self.parts[:1], self.starts[:1]))).labels[:1]
+        first = next(iter(self.engine.map(_read_labels, self.parts[:1], self.starts[:1])))
+        return first.labels.dtype.kind in "biuf"
 
     def chunks(self, rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
         """Walk over everyone once, in order; the next parts are read meanwhile."""
@@ -296,10 +287,7 @@ class StreamedPopulation(Population):
         """Show sizes, and classes where they are known; nothing is read for it."""
         plural = "feature" if self.dimensions == 1 else "features"
         parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts):,} parts"
-        told = ""
-        if "_coding" in self.__dict__:
-            some = ", ".join(repr(label) for label in self.classes[:6])
-            told = f", classes {some}{', …' if len(self.classes) > 6 else ''}"
+        told = f", classes {listed(self.classes, 6)}" if "_coding" in self.__dict__ else ""
         return f"Population({self.size:,} people in {parts}, {self.dimensions} {plural}{told})"
 
     # What would need everybody at once
@@ -342,7 +330,6 @@ def chunks_of(
     start: int,
     coding: LabelCoding | None,
     rows: int = CHUNK_ROWS,
-    checked: bool = True,
     both: bool = False,
 ) -> Iterator[Chunk]:
     """Walk over one part's people; labels are codes, or without a coding values, or `both` where they are numbers."""
@@ -352,7 +339,7 @@ def chunks_of(
     for first, last in sliced(size, rows):
         yield Chunk(
             start + first,
-            read.slice(first, last, checked),
+            read.slice(first, last),
             codes[first:last],
             read.weights_of(first, last),
             None if values is None else values[first:last],

@@ -19,7 +19,7 @@ from oar.errors import DataError
 from oar.people.labels import plain
 from oar.people.tables.arrays import is_frame, is_series
 from oar.people.tables.schema import Column, Schema
-from oar.people.wording import nearest, repeated, shown
+from oar.people.wording import listed, nearest, repeated, shown
 
 Array = NDArray[np.float64]
 LARGEST = 1e100
@@ -29,15 +29,10 @@ USUAL = (str, bool, int, float)  # types of which every value but NaN is one
 
 @dataclass(frozen=True)
 class Encoding:
-    """The way from a table with this schema to coordinates (n, d), and back.
+    """The way from a table with this schema to coordinates (n, d), and back."""
 
-    Attributes:
-        schema: the columns.
-        dtypes: what pandas called each column's values, to be given back.
-    """
-
-    schema: Schema
-    dtypes: tuple[Any, ...]
+    schema: Schema  # the columns
+    dtypes: tuple[Any, ...]  # what pandas called each column's values, to be given back
 
     @cached_property
     def places(self) -> dict[str, slice]:
@@ -108,7 +103,7 @@ class Encoding:
         for column in self.schema:
             values = point[self.places[column.name]]
             if not _is_possible(column, values):
-                got = ", ".join(repr(float(value)) for value in values[:12]) + (", …" if len(values) > 12 else "")
+                got = listed(values.tolist(), 12)
                 raise DataError(
                     f"{argument}: must be a person, with whole steps and one level a category, got {got} for column "
                     f"{column.name!r}; pass a row of the table."
@@ -175,17 +170,11 @@ class Encoding:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One person of a table.
+    """One person of a table."""
 
-    Attributes:
-        encoding: of the table.
-        values: by column, as a frame gives them back.
-        index: of the frame; None where there is none.
-    """
-
-    encoding: Encoding
-    values: Mapping[str, Any]
-    index: Any = None
+    encoding: Encoding  # of the table
+    values: Mapping[str, Any]  # by column, as a frame gives them back
+    index: Any = None  # of the frame; None where there is none
 
     @cached_property
     def frame(self) -> Any:
@@ -236,12 +225,9 @@ def _is_possible(column: Column, values: Array) -> bool:
     if column.kind == "category":
         return bool(np.isin(values, (0.0, 1.0)).all() and values.sum() == 1)
     value = float(values[0])
-    if column.kind == "number":
-        return abs(value) <= LARGEST
-    least, most = {"boolean": (0, 1), "ordinal": (0, len(column.levels) - 1)}.get(
-        column.kind, (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1)
-    )
-    return value == np.floor(value) and least <= value <= most
+    if column.kind == "ordinal":
+        return value == np.floor(value) and 0 <= value <= len(column.levels) - 1
+    return _fits(column, value)
 
 
 def _numbers(column: Column, values: Any, argument: str) -> Array:
@@ -306,9 +292,8 @@ def _level_codes(column: Column, values: Any, argument: str) -> NDArray[np.intp]
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         value = values.iloc[unknown[0]]
-        hint = nearest(value, column.levels)
-        listing = ", ".join(shown(level) for level in column.levels[:12]) + (", …" if len(column.levels) > 12 else "")
-        raise DataError(f"{argument}: column {column.name!r} must be one of {listing}, got {shown(value)}.{hint}")
+        known, hint = listed(column.levels, 12, shown), nearest(value, column.levels)
+        raise DataError(f"{argument}: column {column.name!r} must be one of {known}, got {shown(value)}.{hint}")
     return codes
 
 

@@ -10,7 +10,8 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -164,24 +165,19 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
     if isinstance(options.get("sheet_name", 0), list | type(None)):
         raise OptionError("options: sheet_name must be one sheet, got several; name one.")
     usual: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # openpyxl's, about styles and validation that nobody needs
-            _check_parts(path)
-            _check_sheet(path, usual | options)
-            header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
-            frame: Any = pandas.read_excel(path, **usual | options)
-    except ImportError:
-        raise OptionError(
-            "path: workbooks need openpyxl, which is not installed; pip install 'oar-recourse[excel]', or save the "
-            "sheet as .csv."
-        ) from None
-    except OARError:
-        raise
-    except MemoryError:
-        raise StorageError(f"path: {path} does not fit into memory; save its sheet as .csv.") from None
-    except Exception as error:  # a workbook is packed XML, and openpyxl says of a damaged one what comes to its parser
-        raise StorageError(f"path: {path} cannot be read as a workbook: {_line(error)}") from None
+    needs = (
+        "path: workbooks need openpyxl, which is not installed; pip install 'oar-recourse[excel]', or save the sheet "
+        "as .csv."
+    )
+    # A workbook is packed XML, and openpyxl says of a damaged one what comes to its parser.
+    with _explained(path, "a workbook", "save its sheet as .csv", needs), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # openpyxl's, about styles and validation that nobody needs
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                check_unpacked(str(path), part.compress_size, part.file_size)
+        _check_sheet(path, usual | options)
+        header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
+        frame: Any = pandas.read_excel(path, **usual | options)
     names = [] if not len(header) else ["" if name != name else str(name) for name in header.iloc[0]]
     _check_header(names, path, nameless=True)
     return _checked(frame.rename(columns=str), path)
@@ -259,21 +255,6 @@ def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
     return frame
 
 
-def _check_parts(path: Path) -> None:
-    """Raise where a workbook's parts unpack to far more than they are."""
-    with zipfile.ZipFile(path) as archive:
-        for part in archive.infolist():
-            check_unpacked(str(path), part.compress_size, part.file_size)
-
-
-def _exactly(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options with which numbers are read to the last bit, as pandas does by itself from version 3 on."""
-    import pandas
-
-    old = pandas.__version__ < "3" and options.get("engine", "c") == "c"
-    return ({"float_precision": "round_trip"} if old else {}) | options
-
-
 def _csv(path: Path, options: dict[str, Any]) -> Any:
     import pandas
 
@@ -284,7 +265,9 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
     sep = options.get("sep") or options.get("delimiter")
     if isinstance(sep, str) and sep != r"\s+" and len(sep.encode(errors="surrogateescape")) > 1:
         options = {"engine": "python"} | options  # which pandas would take in the end, with a warning
-    options = _exactly(options)
+    old = pandas.__version__ < "3" and options.get("engine", "c") == "c"
+    # Numbers are read to the last bit, as pandas does by itself from version 3 on.
+    options = ({"float_precision": "round_trip"} if old else {}) | options
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
@@ -341,29 +324,31 @@ def _place(path: Path, error: UnicodeDecodeError) -> str:
 def _parquet(path: Path, options: dict[str, Any]) -> Any:
     import pandas
 
-    try:
+    needs = "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
+    # What is said of damaged bytes, and of notes that nobody understands, is of any kind.
+    with _explained(path, "Parquet", "Population.from_parquet reads parts", needs):
         if not path.is_dir():
-            _check_claims(path)
+            from pyarrow.parquet import read_metadata
+
+            about = read_metadata(regular(path, "path"))
+            if 8 * about.num_rows * about.num_columns > available():  # it claims more people than there is memory for
+                raise MemoryError
         return pandas.read_parquet(path, **options)
+
+
+@contextmanager
+def _explained(path: Path, kind: str, remedy: str, needs: str) -> Iterator[None]:
+    """Say why a file cannot be read, and what to do, where somebody else says so; or what must be installed."""
+    try:
+        yield
     except ImportError:
-        raise OptionError(
-            "path: Parquet files need pyarrow, which is not installed; pip install 'oar-recourse[parquet]'."
-        ) from None
+        raise OptionError(needs) from None
     except OARError:
         raise
     except MemoryError:
-        raise StorageError(f"path: {path} does not fit into memory; Population.from_parquet reads parts.") from None
-    except Exception as error:  # what is said of damaged bytes, and of notes that nobody understands, is of any kind
-        raise StorageError(f"path: {path} cannot be read as Parquet: {_line(error)}") from None
-
-
-def _check_claims(path: Path) -> None:
-    """Raise where a file claims more people than there is memory for."""
-    from pyarrow.parquet import read_metadata
-
-    about = read_metadata(regular(path, "path"))
-    if 8 * about.num_rows * about.num_columns > available():
-        raise MemoryError
+        raise StorageError(f"path: {path} does not fit into memory; {remedy}.") from None
+    except Exception as error:
+        raise StorageError(f"path: {path} cannot be read as {kind}: {_line(error)}") from None
 
 
 def _line(error: Exception) -> str:

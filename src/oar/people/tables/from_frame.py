@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +18,10 @@ from oar.people.tables.schema import Schema
 from oar.people.wording import nearest, repeated, shown
 
 
-class EncodedFrame(NamedTuple):
-    """Coordinates as a frame with the caller's index, labels and weights as Series, the encoding, what was imputed."""
-
-    features: Any
-    labels: Any
-    weights: Any
-    encoding: Encoding
-    imputed: Any
-
-
-def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missing: str) -> EncodedFrame:
-    """Check a table and encode it."""
+def read_frame(
+    frame: Any, target: str, schema: Any, weights: str | None, missing: str
+) -> tuple[Any, Any, Any, Encoding, Any]:
+    """Check a table; return coordinates as a frame, labels, weights, the encoding, and what was imputed."""
     import pandas
 
     if target is None:
@@ -59,7 +51,7 @@ def read_frame(frame: Any, target: str, schema: Any, weights: str | None, missin
         encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
     )
     given = None if weights is None else frame[weights]
-    return EncodedFrame(coordinates, frame[target], given, encoding, gaps if gaps.any() else None)
+    return coordinates, frame[target], given, encoding, gaps if gaps.any() else None
 
 
 def with_column(frame: Any, given: Any, argument: str) -> tuple[Any, Any]:

@@ -113,14 +113,9 @@ def _named(values: Any) -> str:
     for kind, pattern in (("e-mail addresses", _EMAIL), ("UUIDs", _UUID)):
         if sum(bool(pattern.fullmatch(text)) for text in sample) >= MOSTLY * len(sample):
             return f"holds {kind}, such as {shown(sample[0])}"
+    from oar.people.tables.schema import is_amount  # amounts and dates are refused as such where they are read
+
     different = values.nunique()
-    if different >= MOSTLY * len(values) and not _amounts(values):
+    if different >= MOSTLY * len(values) and not sum(map(is_amount, sample)) > len(sample) / 2:
         return f"names people, with {different:,} different texts in {len(values):,} rows"
     return ""
-
-
-def _amounts(values: Any) -> bool:
-    """Report whether texts are mostly amounts or dates, which are refused as such where they are read."""
-    from oar.people.tables.schema import is_amount
-
-    return sum(is_amount(text) for text in values.iloc[:SAMPLE]) > len(values.iloc[:SAMPLE]) / 2

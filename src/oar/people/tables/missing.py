@@ -20,14 +20,7 @@ CHOICES = ("refuse", "drop", "impute")
 
 
 def without_missing(frame: Any, schema: Schema | None, missing: str, never_filled: Sequence[str]) -> Any:
-    """Return the frame with no missing value in any column; labels and weights are never filled in.
-
-    Args:
-        frame: the table.
-        schema: what the columns are; only needed to fill them in.
-        missing: one of `CHOICES`.
-        never_filled: the target, and the weights if there are any.
-    """
+    """Return the frame without missing values, by one of `CHOICES`; labels and weights are never filled in."""
     choose("missing", missing, CHOICES)
     gaps = frame.isna()
     if not gaps.to_numpy().any():
@@ -65,10 +58,15 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
                 f"frame: column {shown(name)} has missing values, and a label or a weight is not filled in; drop these "
                 "rows first (df.dropna(subset=[…])), or choose missing='drop'."
             )
+    return _filled(frame, frame, schema or Schema.infer(frame.drop(columns=list(never_filled))))
+
+
+def _filled(frame: Any, others: Any, schema: Schema) -> Any:
+    """Return a frame whose gaps in a schema's columns are filled in with what is usual among others."""
     filled = frame.copy()
-    for column in schema or Schema.infer(frame.drop(columns=list(never_filled))):
-        if column.name in filled and gaps[column.name].any():
-            filled[column.name] = filled[column.name].fillna(_usual(column, filled[column.name].dropna()))
+    for column in schema:
+        if column.name in filled and filled[column.name].isna().any():
+            filled[column.name] = filled[column.name].fillna(_usual(column, others[column.name].dropna()))
     return filled
 
 
@@ -77,10 +75,7 @@ def filled_as(frame: Any, others: Any, schema: Schema, argument: str) -> Any:
 
     A label is not filled in, and a gap in it raises.
     """
-    filled = frame.copy()
-    for column in schema:
-        if column.name in filled and filled[column.name].isna().any():
-            filled[column.name] = filled[column.name].fillna(_usual(column, others[column.name].dropna()))
+    filled = _filled(frame, others, schema)
     for name in filled.columns:
         if filled[name].isna().any():
             row = filled.index[filled[name].isna()][0]

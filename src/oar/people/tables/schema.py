@@ -30,7 +30,7 @@ from oar.errors import DataError, OptionError, StorageError
 from oar.files import write_text
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
-from oar.people.wording import repeated, shown
+from oar.people.wording import lined_up, repeated, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -66,7 +66,6 @@ class Column:
     levels: tuple = ()
 
     def __post_init__(self) -> None:
-        """Refuse a column that cannot be."""
         check_text("column", self.name, "rename it")
         choose(f"columns.{self.name} kind", self.kind, KINDS)
         object.__setattr__(self, "levels", tuple(plain(level) for level in self.levels))
@@ -127,11 +126,9 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def __iter__(self) -> Iterator[Column]:
-        """Walk over the columns."""
         return iter(self.columns)
 
     def __len__(self) -> int:
-        """Count the columns."""
         return len(self.columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -150,13 +147,11 @@ class Schema:
         return Schema(tuple(changed if column is old else column for column in self.columns))
 
     def __str__(self) -> str:
-        """Show a table."""
         rows = [("column", "kind", "levels")]
         for column in self.columns:
             joint = " < " if column.kind == "ordinal" else ", "
             rows.append((column.name, column.kind, joint.join(str(level) for level in column.levels)))
-        widths = [max(len(row[place]) for row in rows) for place in range(2)]
-        return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+        return lined_up(rows)
 
     def to_toml(self) -> str:
         """Return the schema as TOML."""
@@ -164,7 +159,7 @@ class Schema:
         for column in self.columns:
             lines = [f"[columns.{toml_key(column.name)}]", f"kind = {toml_value(column.kind)}"]
             if column.levels:
-                lines.append(f"levels = [{', '.join(toml_value(level) for level in column.levels)}]")
+                lines.append(f"levels = {toml_list(column.levels)}")
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks) + "\n"
 
@@ -393,6 +388,11 @@ def toml_key(name: str) -> str:
         if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
         else toml_value(name)
     )
+
+
+def toml_list(values: Iterable[Any]) -> str:
+    """Return a list of TOML."""
+    return f"[{', '.join(map(toml_value, values))}]"
 
 
 def toml_value(value: Any) -> str:

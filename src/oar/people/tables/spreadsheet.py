@@ -17,12 +17,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def harmless_csv(table: pandas.DataFrame, json: Collection[str] = ()) -> str:
-    """Return a table as CSV whose texts are no formulas; whole numbers stay whole beside others.
-
-    Args:
-        table: any, without its index.
-        json: columns whose texts are JSON, where those that are numbers stay so.
-    """
+    """Return a table as CSV whose texts are no formulas; whole numbers stay whole, as do numbers in columns of JSON."""
     import pandas
 
     def cell_of(name: Any, cell: Any) -> Any:
@@ -38,11 +33,8 @@ def neutral(cell: Any) -> Any:
     >>> neutral("=1+1"), neutral("a=b"), neutral(-3.5)
     ("'=1+1", 'a=b', -3.5)
     """
-    return f"'{cell}" if isinstance(cell, str) and _computed(cell) else cell
-
-
-def _computed(text: str) -> bool:
-    return text.startswith(ENDS) or text.lstrip().startswith(FORMULA)
+    computed = isinstance(cell, str) and (cell.startswith(ENDS) or cell.lstrip().startswith(FORMULA))
+    return f"'{cell}" if computed else cell
 
 
 def restored(cell: Any) -> Any:
