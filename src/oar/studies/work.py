@@ -88,7 +88,7 @@ class Work:
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
         # All take part, or a random share does; None for participants named in another way.
         named = (1.0 if part.participants is None else part.participants for part in parts)
-        shares = {float(some) if is_share(some) else None for some in named}
+        shares = {float(some) if is_number(some) else None for some in named}
         share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
         return Defaults(budget, share, _no_budgets(self.problem))
 

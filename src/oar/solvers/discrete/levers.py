@@ -105,7 +105,7 @@ class LeverSolver:
     def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
         each = (Levers(relabel=self.levers.relabel), Levers(withhold=self.levers.withhold))
-        found = [self._search(ground, some, effort).run() for some in each if some]
+        found = [self._search(ground, some, effort).run() for some in each if some.given]
         if len(found) > 1:
             found += [self._search(ground, self.levers, effort).refined(one.changes) for one in found]
         return found
