@@ -7,7 +7,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 SOURCE = TESTS.parent / "src"
-WITHOUT_SOURCE = {"docs", "golden", "campaigns", "leaderboard"}  # of pages, of records, of attacks and of benchmarks
+WITHOUT_SOURCE = {"docs", "golden", "matrix", "campaigns", "leaderboard"}  # pages, records, cells, attacks, benchmarks
 OF_SEVERAL = {
     "the whole package": """
         test_exception_types.py test_front_door.py test_idle_options.py test_layout.py test_public_types.py

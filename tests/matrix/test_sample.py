@@ -1,0 +1,31 @@
+"""A sample of the matrix on every run: cells that take little time, of all kinds of answers."""
+
+import pytest
+
+from matrix.kinds import KINDS
+from matrix.running import ANSWERED, REFUSED, outcomes
+from matrix.verbs import ORDER, VERBS
+
+SAMPLE = {
+    "nearest centroid": ("collective", "minimal_budget", "minimal_coalition", "break_even", "power", "card", "respond"),
+    "ridge regression": ("collective", "leverage", "collateral", "plot", "notebook view"),
+    "Parquet, centroids": ("collective", "individual"),
+    "rounds, centroids": ("collective", "follow"),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_a_sample_of_cells_answers(kind):
+    found = list(outcomes(kind, SAMPLE[kind], limit=60))
+    assert [(one.verb, one.said) for one in found if one.word != ANSWERED] == []
+
+
+def test_every_verb_has_its_column():
+    assert set(ORDER) == set(VERBS)
+    assert len(KINDS) == 26
+
+
+def test_what_is_not_answered_says_why():
+    (found,) = outcomes("nearest centroid", ["follow"], limit=60)
+    assert found.word == REFUSED
+    assert "must be an oar.OnlineProblem" in found.said
