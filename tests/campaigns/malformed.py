@@ -26,7 +26,8 @@ from .doors import Door, doors
 from .tally import Tally, parser
 
 ROOM = 700  # megabytes that reading a damaged input may take beyond what the process has
-PATIENCE = 40  # seconds for one input
+PATIENCE = 40  # seconds of processor time for one input,
+ASLEEP = 120  # and on the clock, for a reader that waits and computes nothing
 LONGEST = 1_500  # characters of a message
 LINES = 2
 
@@ -41,8 +42,10 @@ def _alarm(*_: Any) -> None:
 
 def judged(door: Door, path: Path) -> str | None:
     """Return what is wrong with how a damaged input ended; None where nothing is."""
-    signal.signal(signal.SIGALRM, _alarm)
-    signal.alarm(PATIENCE)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, _alarm)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    signal.alarm(ASLEEP)
     try:
         found = door.enter(path)
         if door.commands:
@@ -59,6 +62,7 @@ def judged(door: Door, path: Path) -> str | None:
         return _where(error)
     finally:
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
@@ -127,7 +131,7 @@ def attack(tally: Tally, seed: int, number: int, only: str = "", room: int | Non
                         return
                     path = _put(Path(folder) / "case", door, damage)
                     began = time.monotonic()
-                    faulthandler.dump_traceback_later(3 * PATIENCE, exit=True)  # deaf to the alarm, in somebody's C
+                    faulthandler.dump_traceback_later(2 * ASLEEP, exit=True)  # deaf to the alarm, in somebody's C
                     wrong = judged(door, path)
                     faulthandler.cancel_dump_traceback_later()
                     tally.note(wrong is None, f"{door.name}, {what}: {wrong}")

@@ -116,6 +116,12 @@ class LinearTraining(NewtonRefits):
         """Return features in chunks, in this training's own units."""
         if moves is None:
             return self._packed
+        if columns is ALL:
+            packed = np.zeros_like(self._packed)
+            rows = self._rows_of(packed)
+            np.divide(moves, self._scale, out=rows)
+            rows += self._features
+            return packed
         packed, places = self._packed.copy(), np.arange(self.dimensions)[columns]
         rows, moves = self._rows_of(packed), moves / self._scale[columns]
         ends = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), places.size]
