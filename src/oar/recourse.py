@@ -28,7 +28,8 @@ def individual(problem: Problem, *, solver: SolverLike = "auto", effort: Effort 
 
     Args:
         problem: the problem; the query's budget is `query.budget`, or else the members' common one.
-        solver: "auto" or "projected-gradient" (from many starts), "paper", or settings from `oar.solvers`.
+        solver: "auto" or "projected-gradient" (from many starts), "paper", for nearest centroid "widest-lead", or
+            settings from `oar.solvers`.
         effort: as in `collective`; here the number of random starts and steps, and the tolerance.
     """
     problem.only_one_refit("oar.individual")
@@ -91,8 +92,8 @@ def joint(
 
     Args:
         problem: the problem to solve.
-        solver: "auto"; for nearest centroid "projected-gradient" (from many starts) or "paper"; for other models as in
-            `collective`.
+        solver: "auto"; for nearest centroid "projected-gradient" (from many starts), "paper", or "widest-lead" (the
+            goal as far ahead as it comes, whatever the loss); for other models as in `collective`.
         signal: as in `collective`.
         effort: as in `collective`.
         progress: as in `collective`.

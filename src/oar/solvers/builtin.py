@@ -8,7 +8,7 @@ from oar.solvers.black_box.planning import ExactOfBlackBox, SearchOfBlackBox, Su
 from oar.solvers.centroids.exact import ExactCentroids
 from oar.solvers.centroids.paper import PaperAmongCentroids
 from oar.solvers.centroids.projected_gradient import CentroidsByGradient
-from oar.solvers.centroids.query_moves import QueryAmongCentroids
+from oar.solvers.centroids.query_moves import QueryAmongCentroids, WidestLead
 from oar.solvers.descent.parts import InParts
 from oar.solvers.descent.retrained import FrankWolfeDescent, GradientDescent, OneShotDescent
 from oar.solvers.discrete.levers import OtherLevers
@@ -43,5 +43,6 @@ OURS: tuple[type[Solver], ...] = (
     QueryAmongCentroids,
     OneShotDescent,
     PaperAmongCentroids,
+    WidestLead,
 )
 registry.fill(OURS)

@@ -210,3 +210,16 @@ def test_break_even_on_a_line_needs_everyone():
     answer = oar.break_even(line())
     assert answer.share == pytest.approx(1.0, abs=1e-9)
     assert answer.individual.exact
+
+
+@pytest.mark.parametrize("size", [0.01, 0.1, 1.0, 30.0])
+def test_break_even_does_not_depend_on_what_losses_float64_holds(size):
+    """Losses of e^−3000 are 0.0, and odds are not: the share is the same where the individual's lead is the same."""
+    people = oar.Population(size * np.array([[-5000, 0], [-5000, 200], [5000, 0], [5000, -200]]), [0, 0, 1, 1])
+    query = oar.Query(size * np.array([-1000.0, 4000.0]), goal=1)
+    answer = oar.break_even(oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(3000 * size)))
+    assert answer.share == pytest.approx(0.78585172, abs=1e-6)
+    assert answer.exact is False
+    assert answer.at_most is None
+    assert "falls below" in answer.explanation
+    assert ("compared are the logarithms of the odds" in answer.explanation) == (answer.individual.loss == 0)

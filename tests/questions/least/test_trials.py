@@ -222,3 +222,14 @@ def test_the_search_for_fewer_members_ends_after_so_many_passes(monkeypatch):
     ended = oar.minimal_coalition(problem, solver=QUICK)
     assert "by 1 plan for fewer, where the search was ended" in ended.explanation
     assert ended.result.success
+
+
+def test_losses_that_are_0_by_rounding_prove_nothing():
+    """A softmax is never sure, so that a loss of 0.0 is not the lowest there can be; a hinge's is."""
+    rng, labels = np.random.default_rng(0), np.arange(12) % 2
+    features = rng.normal(size=(12, 2)) + np.outer(3 * labels, [1.0, 0.0])
+    query = oar.Query([500.0, 4.0], goal=1)
+    for model, status in ((SoftmaxRegression(0.01), "not found"), (LinearSVM(), "impossible")):
+        answer = oar.break_even(oar.Problem(oar.Population(features, labels), model, query, oar.Perturb(30.0)))
+        assert answer.individual.loss == 0
+        assert answer.status == status

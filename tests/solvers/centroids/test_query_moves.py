@@ -1,5 +1,7 @@
 """Individual and joint recourse against brute force in two dimensions and against scipy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -193,3 +195,54 @@ def test_the_shortest_move_of_a_problem_ends_at_the_goals_edge(norm):
     assert str(oar.individual(short).status) == "impossible"
     with pytest.raises(oar.errors.OptionError, match="NearestCentroid"):
         oar.solvers.shortest_move(oar.Problem(people, oar.models.MLP((2,)), problem.query, oar.Perturb(1.0)))
+
+
+@pytest.mark.parametrize("members", [True, False])
+def test_where_losses_are_next_to_0_the_best_move_is_found_all_the_same(members):
+    """What is far larger, in other units, has the same best move: the loss has no slope there, but odds have."""
+    found = []
+    for size in (1.0, 1000.0):
+        people = oar.Population(size * np.array([[-5.0, 0.0], [-5.0, 0.2], [5.0, 0.0], [5.0, -0.2]]), [0, 0, 1, 1])
+        query = oar.Query(size * np.array([-1.0, 4.0]), goal=1)
+        problem = oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(3.0 * size))
+        result = (oar.joint if members else oar.individual)(problem)
+        found.append(result.audit.margin / size)
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+
+
+def two_aims():
+    """Return a problem in which least loss, between two rivals, is not where the goal is nearest."""
+    features = [
+        [3.37, 2.91, -0.38], [2.66, 3.11, 4.39], [5.07, 0.11, 3.35], [3.27, -0.24, -2.26], [2.61, 1.41, 3.90],
+        [3.57, 3.11, 4.91], [2.09, 4.20, 1.96], [2.67, 3.78, -0.09], [2.10, 2.87, 0.83],
+    ]  # fmt: skip
+    people = oar.Population(features, [0, 1, 2, 0, 1, 2, 1, 0, 0])
+    query = oar.Query([2.23, 0.64, 0.88], goal=2, budget=1.0817)
+    return oar.Problem(people, oar.NearestCentroid(), query, oar.Perturb(0.2973, norm=1))
+
+
+def test_joint_says_where_the_goal_is_within_reach_though_not_by_the_least_loss():
+    problem = two_aims()
+    least, widest = oar.joint(problem), oar.joint(problem, solver="widest-lead")
+    assert least.status == "improved"
+    assert "though a move within this budget does reach it" in least.explanation
+    assert 'solver="widest-lead"' in least.explanation
+    assert "larger budgets" not in least.explanation
+    assert widest.status == "achieved"
+    assert widest.loss > least.loss
+    assert oar.joint(problem.with_action(budget=0.01)).status != "achieved"
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_point_of_a_fine_grid_has_a_wider_lead(norm, seed):
+    problem = plane_problem(seed, norm, 1.0, participants=0.6)
+    found = oar.joint(problem, solver="widest-lead")
+    reach = reach_of(problem)
+    leads = [
+        dataclasses.replace(reach, offsets=reach.offsets - move).lead(reach.radii) for move in ball_grid(norm, 1.0, 41)
+    ]
+    assert found.audit.margin >= max(leads) - 1e-3
+    alone = oar.individual(problem, solver="widest-lead")
+    assert not alone.plan.directions.any()
+    assert alone.success == (not alone.impossible)

@@ -337,3 +337,34 @@ def test_a_column_that_must_go_too_far_does_not_hide_the_others():
     assert list(advice.changes["column"]) == ["income"]
     assert (advice.cost, advice.proved) == (2.0, False)
     assert "lost in rounding" in advice.explanation + advice.note
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-5, 1e-8, 1e-12])
+def test_scales_far_apart_hide_no_change(unit):
+    """A concentration beside incomes can do nothing for a goal: its price is 1e18 and more, and only incomes change."""
+    rng, labels = np.random.default_rng(0), np.arange(40) % 2
+    data = {name: size * (rng.normal(size=40) + labels) for name, size in (("income", 2e4), ("amount", 2 * unit))}
+    people = oar.Population.from_frame(pandas.DataFrame({**data, "label": labels}), target="label")
+    query = oar.Query({"income": -6e4, "amount": -4 * unit}, goal=1)
+    one, two = (oar.cheapest(people, oar.NearestCentroid(), query, cost=kind) for kind in ("l1", "l2"))
+    assert one.proved
+    assert two.proved
+    assert list(two.changes["column"]) == ["income"]
+    assert two.cost == pytest.approx(one.cost, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_dear_column_makes_the_others_no_dearer(seed, kind):
+    """What alone costs more than all that is needed is as good as immutable, however dear it is."""
+    rng, labels = np.random.default_rng(seed), np.arange(30) % 3
+    frame = pandas.DataFrame({name: rng.normal(size=30) + rng.normal(size=3)[labels] for name in ("x", "y", "z")})
+    people = oar.Population.from_frame(frame.assign(label=labels), target="label")
+    query = oar.Query(frame.iloc[0] + 1.0, goal=1)
+    dear, fixed = (
+        oar.cheapest(people, oar.NearestCentroid(), query, {"z": limit}, cost=kind)
+        for limit in (Limit(cost=1e10), Limit(immutable=True))
+    )
+    assert fixed.success
+    assert dear.proved
+    assert dear.cost == pytest.approx(fixed.cost, rel=1e-5)

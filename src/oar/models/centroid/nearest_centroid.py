@@ -130,6 +130,16 @@ def loss_and_margin(distances: NDArray[np.float64], goal: int) -> tuple[NDArray[
     return highest + np.log1p(total + np.expm1(-highest)), -lead
 
 
+def odds_against(distances: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
+    """Return log Σ_{c≠g} exp(d_g − d_c) over the last axis: they rise with the loss, and tell losses of 0.0 apart.
+
+    >>> distances = np.array([[0.0, 2000.0], [0.0, 3000.0]])
+    >>> goal_loss(distances, 0), odds_against(distances, 0)
+    (array([0., 0.]), array([-2000., -3000.]))
+    """
+    return np.asarray(np.logaddexp.reduce(distances[..., goal, None] - np.delete(distances, goal, axis=-1), axis=-1))
+
+
 def rival_ties(parameters: Centroids, features: NDArray[np.float64], goal: int) -> NDArray[np.float64]:
     """Return (k,) how much farther each rival must at least be than the goal's centroid not to be called as near.
 

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import random_order
+from oar.actions.sets.norms import euclidean
 from oar.checks import check_seed, with_near_names
 from oar.errors import OptionError, Status
+from oar.models.centroid.nearest_centroid import odds_against
 from oar.plans import Result
 from oar.plans.result import MET
 from oar.problem import Problem
@@ -135,6 +137,13 @@ class Draw:
         self._classes = [order[(codes[order] == code) & able[order]] for code in np.unique(codes)]
         self._known: dict[tuple[int, ...], Result] = {}
 
+    @property
+    def never_sure(self) -> bool:
+        """Whether no loss is 0 but by rounding, as of a softmax: then leads tell apart what losses of 0.0 do not."""
+        problem = self._trying.problem
+        attained = problem.regresses or self.model.margins or self.model.only_asked
+        return not attained and problem.query.probability is None
+
     def members(self, share: float) -> Mask:
         """Return who takes part: of every class so many that they are at least this share."""
         mask = np.zeros(self._trying.problem.people.size, dtype=bool)
@@ -176,9 +185,15 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
     if not (alone.audit.converged and everyone.audit.converged):
         said = Status.NOT_CONVERGED.advice
         return ShareAnswer(None, None, None, Status.NOT_FOUND, said, alone, everyone)
-    share = draw.least(lambda result: result.loss < limit, close)
+    rounded = alone.loss == 0 and draw.never_sure
+
+    def better(result: Result) -> bool:
+        ahead = result.audit.margin > alone.audit.margin + BETTER * abs(alone.audit.margin)
+        return result.loss < limit or (rounded and result.loss == 0 and ahead)
+
+    share = draw.least(better, close)
     goal_share = draw.least(lambda result: result.success, close)
-    if share is None and alone.loss <= getattr(draw.model, "least_loss", -np.inf):
+    if share is None and not rounded and alone.loss <= getattr(draw.model, "least_loss", -np.inf):
         said = "Impossible: the individual's loss is as low as any can be, so no collective does better."
         return ShareAnswer(None, None, goal_share, Status.IMPOSSIBLE, said, alone, None)
     if share is None:
@@ -210,13 +225,15 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
     """
     alone = individual(problem, solver=solver)
     reach = reach_of(problem)
-    share = _share_at_loss(reach, alone.loss)
-    at_most = share if alone.exact else _share_at_loss(reach, alone.bound)
+    against = _odds_of(problem, alone)
+    share = _share_at_odds(reach, against)
+    exact = alone.exact and 0 < alone.loss * (1 - MET) <= alone.bound  # losses of 0.0 are not told apart by bounds
+    at_most = share if exact else _share_at_odds(reach, _odds_at(alone.bound))
     scale, _ = smallest_scale(reach)
     goal_share = scale / reach.scale if reach.scale > 0 and scale < reach.scale else None
     if share is None:
         everyone = collective(problem, solver="exact")
-        proved = everyone.bound >= alone.loss
+        proved = everyone.bound >= alone.loss > 0
         explanation = (
             f"{'Impossible' if proved else 'Not found'}: with all eligible members the collective's best loss is "
             f"{everyone.loss:.6g}, not below the individual's {alone.loss:.6g}. Let more members take part, or give "
@@ -224,38 +241,54 @@ def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:
         )
         status, shown = (Status.IMPOSSIBLE, None) if proved else (Status.NOT_FOUND, everyone)
         return ShareAnswer(None, at_most, goal_share, status, explanation, alone, shown, exact=proved)
-    result = collective(with_members(problem, _first_members(problem, share)), solver="exact")
+    some = with_members(problem, _first_members(problem, share))
+    result = collective(some, solver="exact")
     if result.loss > alone.loss * (1 + 1e-9):
         refusal = "The audit does not confirm the share. Please report this as a bug."
         return ShareAnswer(share, at_most, goal_share, Status.REFUSED, refusal, alone, result)
     reached = "is not reached even if all of them do" if goal_share is None else f"is reached above {goal_share:.1%}"
-    level = "falls below" if result.loss < alone.loss * (1 - 1e-9) else "is as low as"
+    there = reach_of(some)
+    level = "falls below" if there.odds(there.radii) < against - 1e-9 * max(1.0, against) else "is as low as"
     explanation = (
         f"The collective's loss {level} the individual's once {share:.1%} of each class take part"
-        f"{_how_sure(alone, at_most)}; the goal itself {reached}."
+        f"{_how_sure(exact, at_most)}; the goal itself {reached}."
     )
-    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=alone.exact)
+    if not alone.loss > 0:
+        explanation += " Both losses are 0 to float64; compared are the logarithms of the odds against the goal."
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, explanation, alone, result, exact=exact)
 
 
-def _how_sure(alone: Result, at_most: float | None) -> str:
+def _odds_of(problem: Problem, alone: Result) -> float:
+    """Return the log odds against the goal after the individual's own move, which order what losses of 0.0 do not."""
+    query = reach_of(problem, members=False, query=True)
+    move = alone.plan.query_move
+    return float(odds_against(euclidean(query.after(np.zeros_like(query.offsets), move)), query.goal))
+
+
+def _odds_at(loss: float) -> float:
+    """Return the log odds at a loss, log(e^loss − 1)."""
+    return loss + float(np.log(-np.expm1(-loss))) if loss > 0 else -np.inf
+
+
+def _how_sure(exact: bool, at_most: float | None) -> str:
     """Say how far the share rests on an individual optimum that is found, not proved."""
-    if alone.exact:
+    if exact:
         return ""
     enough = "" if at_most in (None, 1.0) else f"; {at_most:.1%} are enough whatever the individual does"
     return f" (against the best individual move found{enough})"
 
 
-def _share_at_loss(reach: Reach, loss: float) -> float | None:
-    """Return the share at which the collective's loss has fallen to `loss`; None if it never does."""
+def _share_at_odds(reach: Reach, odds: float) -> float | None:
+    """Return the share at which the collective's log odds against the goal fall to `odds`; None if they never do."""
     from scipy.optimize import brentq
 
     def excess(share: float) -> float:
-        return float(reach.loss(share * reach.radii)) - loss
+        return float(reach.odds(share * reach.radii)) - odds
 
     at_all = excess(1.0)
     if excess(0.0) <= 0:
         return 0.0 if at_all < 0 else None  # there is something to overtake only if moving helps at all
-    if at_all > MET * loss:
+    if at_all > MET * max(1.0, odds):
         return None
     if at_all >= 0:
         return 1.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
-from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, rival_ties
+from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, odds_against, rival_ties
 from oar.models.training import Array
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
@@ -77,6 +77,10 @@ class Reach:
     def loss(self, radii: Array) -> Array:
         """Return the least goal loss (...) that any moves can reach within radii (..., k)."""
         return goal_loss(self.distances(radii), self.goal)
+
+    def odds(self, radii: Array) -> Array:
+        """Return the least log odds (...) against the goal: they order plans as the loss does, also where it is 0.0."""
+        return odds_against(self.distances(radii), self.goal)
 
     def lead(self, radii: Array) -> Array:
         """Return min_{c≠g} d_c − tie_c − d_g (...) at the best moves: the goal is reached where this is above 0."""

@@ -24,13 +24,16 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm, euclidean
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
+from oar.solvers.centroids.exact import OfCentroids, Reach, no_signal, propose, reach_of
 from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
 from oar.solvers.registry import Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts
 
 MOST_RIVALS = 12
 DYKSTRA_ROUNDS = 200
+TINY = 1e-9  # a loss
+SHARPER = (10.0, 1e2, 1e3, 1e4, 1e5)  # what distances are about 1 to 1 part of, so that one rival alone counts
+WIDEST = 'oar.joint(problem, solver="widest-lead") finds moves that reach it, which need not be those of least loss.'
 
 
 def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Proposal:
@@ -41,16 +44,44 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
     )
     found = best_moves(batch, settings)
     query_move = found.points[0] + 0.0
-    at_query = replace(reach, offsets=reach.offsets - query_move)
-    return propose(
-        problem,
-        reach,
-        at_query.directions(),
-        query_move,
-        solver="projected-gradient",
-        tolerance=settings.smallest_gap,
-        steps=found.steps,
-    )
+    proposal = _proposed(problem, reach, query_move, "projected-gradient", settings.smallest_gap, found.steps)
+    short = problem.query.probability is None and members and _lead(reach, query_move) <= 0
+    if short and reach.lead(reach.relaxed) > 0 and _lead(reach, widest_lead(reach, settings)[0]) > 0:
+        return replace(proposal, reachable=True, suffices=WIDEST)
+    return proposal
+
+
+def _proposed(problem: Problem, reach: Reach, query_move: Array, solver: str, tolerance: float, steps: int) -> Proposal:
+    """Return the query's move with the members' best answer to it."""
+    directions = replace(reach, offsets=reach.offsets - query_move).directions()
+    return propose(problem, reach, directions, query_move, solver=solver, tolerance=tolerance, steps=steps)
+
+
+def _lead(reach: Reach, query_move: Array) -> float:
+    """Return the goal's lead once the query has moved and the members have answered."""
+    return float(replace(reach, offsets=reach.offsets - query_move).lead(reach.radii))
+
+
+def widest_lead(reach: Reach, settings: ProjectedGradient) -> tuple[Array, int]:
+    """Return the query's move (d,) to which members' best answer gives the widest lead found, and the steps it took.
+
+    In larger and larger units the log odds against the goal are nothing but the lead over the class that is nearest.
+    """
+    size = float(euclidean(reach.offsets).max() + reach.radii.max() + reach.query_budget) or 1.0
+    best, steps, moves = -np.inf, 0, np.zeros((1, 1, reach.offsets.shape[1]))
+    for unit in SHARPER:
+        larger = unit / size
+        budgets = np.array([larger * reach.query_budget])
+        batch = QueryBatch(
+            larger * reach.offsets[None], np.array([reach.goal]), larger * reach.radii[None], budgets, reach.norm
+        )
+        starts = np.concatenate([larger * moves, start_moves(batch, settings)], axis=1)
+        found = _best(batch, np.arange(1), starts, settings, odds=True)
+        moved, steps = found.points[0] / larger, steps + found.steps
+        lead = _lead(reach, moved)
+        if lead > best:
+            best, moves = lead, moved[None, None]
+    return reach.norm.project(moves[0], np.array([reach.query_budget]))[0] + 0.0, steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,18 +96,37 @@ class QueryBatch:
 
 
 def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
-    """Return the best move (b, d) of each query, over all starts."""
-    everyone = np.arange(len(batch.goals))
+    """Return the best move (b, d) of each query, over all starts.
+
+    Where losses are next to 0 their slopes are lost, and moves are looked for again by log odds.
+    """
     starts = start_moves(batch, settings)
-    best = _search(batch, everyone, starts, settings, touching=False)
-    goal_radii = batch.radii[everyone, batch.goals]
-    apart = batch.norm.length(batch.offsets[everyone, batch.goals])
-    able = np.flatnonzero((goal_radii > 0) & (apart <= batch.budgets + goal_radii))
+    best = _best(batch, np.arange(len(batch.goals)), starts, settings)
+    small = np.flatnonzero(best.values < TINY)
+    if not small.size:
+        return best
+    starts = np.concatenate([best.points[small, None], starts[small]], axis=1)
+    found = _best(batch, small, starts, settings, odds=True)
+    best.points[small], best.values[small] = found.points, np.logaddexp(0.0, found.values)
+    best.finished[small] = found.finished
+    return replace(best, steps=best.steps + found.steps)
+
+
+def _best(
+    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, odds: bool = False
+) -> Minimum:
+    """Return the best move of each of some queries, freely or touching; by `odds`, values are log odds."""
+    best = _search(batch, queries, starts, settings, False, odds)
+    goals, budgets = batch.goals[queries], batch.budgets[queries]
+    goal_radii = batch.radii[queries, goals]
+    apart = batch.norm.length(batch.offsets[queries, goals])
+    able = np.flatnonzero((goal_radii > 0) & (apart <= budgets + goal_radii))
     if not able.size:
         return best
-    touching = _search(batch, able, starts[able], settings, touching=True)
+    touching = _search(batch, queries[able], starts[able], settings, True, odds)
     # Judged as it is, not as it would be if the projection onto both balls had no rounding.
-    values, _ = _objective(batch, able, batch.budgets, touching=False).evaluate(touching.points, np.arange(able.size))
+    freely = _objective(batch, queries[able], batch.budgets, False, odds)
+    values, _ = freely.evaluate(touching.points, np.arange(able.size))
     better = values < best.values[able]
     best.points[able[better]], best.values[able[better]] = touching.points[better], values[better]
     best.finished[able[better]] = touching.finished[better]
@@ -84,14 +134,19 @@ def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
 
 
 def _search(
-    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, touching: bool
+    batch: QueryBatch,
+    queries: NDArray[np.intp],
+    starts: Array,
+    settings: ProjectedGradient,
+    touching: bool,
+    odds: bool,
 ) -> Minimum:
     """Return the best move of each of some queries, from its own starts (q, s, d)."""
     count, tries, dimensions = starts.shape
     owner = np.repeat(queries, tries)
     # Distances have slope 1, so a first step of the budget's size reaches across the ball.
     first = np.maximum(batch.budgets[owner], np.finfo(float).tiny)
-    objective = _objective(batch, owner, first, touching)
+    objective = _objective(batch, owner, first, touching, odds)
     found = minimise(objective, starts.reshape(-1, dimensions), first, settings.most_steps, settings.smallest_gap)
     chosen = found.values.reshape(count, tries).argmin(axis=1) + tries * np.arange(count)
     return Minimum(found.points[chosen], found.values[chosen], found.finished[chosen], found.steps)
@@ -121,10 +176,13 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     )
 
 
-def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool) -> BatchedObjective:
+def _objective(
+    batch: QueryBatch, owner: NDArray[np.intp], first: Array, touching: bool, odds: bool = False
+) -> BatchedObjective:
     """Return F and its gradient over moves (b, d); row j of the points belongs to query owner[j].
 
-    With `touching`, moves are confined to those from which the goal's centroid can be brought onto the query.
+    By `odds`, F is the log odds against the goal. With `touching`, moves are confined to those from which the goal's
+    centroid can be brought onto the query.
     """
     norm = batch.norm
 
@@ -143,9 +201,9 @@ def _objective(batch: QueryBatch, owner: NDArray[np.intp], first: Array, touchin
         units = ends / np.where(distances > 0, distances, 1.0)[..., None]
         exponents = distances[each, goals][:, None] - distances
         exponents[each, goals] = -np.inf
-        highest = np.maximum(exponents.max(axis=1), 0.0)[:, None]
-        shares = np.exp(exponents - highest)
-        values = highest[:, 0] + np.log1p(shares.sum(axis=1) + np.expm1(-highest[:, 0]))
+        highest = exponents.max(axis=1) if odds else np.maximum(exponents.max(axis=1), 0.0)
+        total = np.exp(exponents - highest[:, None]).sum(axis=1)
+        values = highest + (np.log(total) if odds else np.log1p(total + np.expm1(-highest)))
         pulls = np.exp(exponents - values[:, None])
         # ∂d_c/∂z = −u_c with u_c the unit vector from z to the end point, so ∇F = Σ_c q_c (u_c − u_g).
         gradients = np.einsum("bc,bcd->bd", pulls, units) - pulls.sum(axis=1)[:, None] * units[each, goals]
@@ -223,3 +281,16 @@ class QueryAmongCentroids(OfCentroids):
         no_restarts(settings)
         no_idle_draws(settings, "")
         return solve(task.problem, task.verb == "joint", searching(settings, SEARCH))
+
+
+class WidestLead(OfCentroids):
+    """The query's own move, and the members' with it, that bring the goal farthest ahead of every other class."""
+
+    name, verbs, auto = "widest-lead", ("individual", "joint"), False
+
+    def propose(self, task: Task, settings: None) -> Proposal:
+        """Move the query, and in joint recourse everybody, whatever the loss becomes."""
+        no_signal(task.signal)
+        reach = reach_of(task.problem, task.verb == "joint", query=True)
+        move, steps = widest_lead(reach, searching(ProjectedGradient(), SEARCH))
+        return _proposed(task.problem, reach, move, self.name, np.inf, steps)

@@ -40,10 +40,13 @@ from oar.solvers.query.shortest_move import least_distance
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
+DEAR = 1e3  # times what a change costs: numbers with such prices are put into units in which they cost as much as it
 LARGEST_ENTRY = 1e9  # of a row, beside what it lacks
 SLACK = 1e-10  # by which a row may be missed: far less than a margin
 MOST_BRANCHES = 20
 MOST_ROUNDS = 60
+MOST_UNITS = 3  # in which a least distance is asked for: each is the length that the last one found
+DUST = 1e-9  # of the largest that is paid: as a square, a number of which this is the cost is nothing
 MOST_SETS = 400  # sets of columns without bounds that are tried
 
 
@@ -54,10 +57,18 @@ def solve(space: Space, goal: Leads) -> CheapestChange:
         return CheapestChange() if short else CheapestChange(np.zeros(0), 0.0, 0.0)
     units = _reaches(space, goal)
     programme = Programme(_in_units(space, units), goal)
-    if space.kind == "l1":
-        found = programme.cheapest(programme.space.prices)
-    else:
-        found = _least_squares(programme) if space.kind == "l2" else _fewest(programme)
+    first = programme.cheapest(programme.space.prices)  # is there a way at all, and of which size?
+    if space.kind != "l0" and first.found:
+        cost = programme.space.cost(first.change)
+        if 0 < DEAR * cost < programme.space.prices.max():
+            finer = np.where(space.whole, 1.0, np.minimum(cost / programme.space.prices, 1.0))
+            units = units * finer
+            programme, first = _affordable(
+                _in_units(space, units), goal, replace(first, change=first.change / finer), cost
+            )
+    found = first
+    if first.found and space.kind != "l1":
+        found = (_least_squares if space.kind == "l2" else _fewest)(programme, first)
     if not found.found:
         return found
     rows, room = programme.normals[programme.goals :], programme.room[programme.goals :]
@@ -88,6 +99,18 @@ def _reaches(space: Space, goal: Leads) -> Array:
     """Return units (v,) in which numbers that matter are about 1; 1 for what is whole."""
     rows, room = np.vstack([goal.slopes @ space.basis, space.rows]), np.append(goal.leads - goal.margins, space.room)
     return column_units(rows, room, space.whole)
+
+
+def _affordable(space: Space, goal: Leads, known: CheapestChange, cost: float) -> tuple[Programme, CheapestChange]:
+    """Return a programme without what alone costs more than a known change, and its cheapest by "l1".
+
+    Beside prices far above what is needed, HiGHS takes the others for nothing.
+    """
+    most = (1 + PROVED) * cost / space.prices
+    most = np.where(space.whole, np.floor(most), most)
+    programme = Programme(replace(space, high=np.minimum(space.high, most), low=np.maximum(space.low, -most)), goal)
+    found = programme.cheapest(space.prices)
+    return programme, found if found.cost < known.cost else known
 
 
 def _in_units(space: Space, units: Array) -> Space:
@@ -260,35 +283,46 @@ class Programme:
         free = np.flatnonzero(~self.space.whole)
         if not free.size:
             return change if self.keeps(change) else None
-        fixed = np.where(self.space.whole, change, 0.0)
-        unit, prices = np.eye(free.size), self.space.prices[free]
-        prices = prices / prices.max()
-        high, low = self.space.high[free] * prices, self.space.low[free] * prices
+        fixed, prices = np.where(self.space.whole, change, 0.0), self.space.prices[free]
+        unit, high, low = np.eye(free.size), self.space.high[free] * prices, self.space.low[free] * prices
         normals = np.vstack([self.normals[:, free] / prices, unit[np.isfinite(high)], -unit[np.isfinite(low)]])
         room = np.concatenate([self.room - self.normals @ fixed, high[np.isfinite(high)], -low[np.isfinite(low)]])
-        if (room >= 0).all():
+        # Rows of length 1, so that room is a distance, and the unit is how far the farthest of them is.
+        lengths = np.abs(normals).max(axis=1, initial=0.0)
+        lengths *= np.linalg.norm(normals / np.where(lengths > 0, lengths, 1.0)[:, None], axis=1)
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        normals, room = normals / lengths[:, None], room / lengths
+        size = -float(room.min(initial=0.0))
+        if size == 0:
             return fixed
-        size = float(np.abs(room).max())
-        _, residual = least_distance(normals, room / size)
-        if np.abs(residual).max() <= 1e-12 or residual[-1] == 0:
-            return None
-        fixed[free] = -size * residual[:-1] / residual[-1] / prices
-        return np.clip(fixed, self.space.low, self.space.high)
+        for _ in range(MOST_UNITS):
+            _, residual = least_distance(normals, room / size)
+            if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
+                return None
+            away = -residual[:-1] / residual[-1]
+            fixed[free] = size * away / prices
+            moved = self.space.tidy(fixed)
+            paid = self.space.prices * np.abs(moved)
+            for kept in (np.where(self.space.whole | (paid > DUST * paid.max()), moved, 0.0), moved):
+                if self.keeps(kept):
+                    return kept
+            size *= max(float(np.linalg.norm(away)), 1.0)
+        return None
 
 
-def _least_squares(programme: Programme) -> CheapestChange:
-    """Minimise Σ (price v)² by outer approximation, and take the root."""
+def _least_squares(programme: Programme, first: CheapestChange) -> CheapestChange:
+    """Minimise Σ (price v)² by outer approximation, and take the root; the cheapest by "l1" is no bad start."""
     space = programme.space
-    first = programme.cheapest(space.prices)  # the cheapest by "l1" is no bad start
-    if not first.found or not first.change.any():
+    if not first.change.any():
         return first
     candidate, best, cost, bound = first.change, NOWHERE, np.inf, 0.0
     squares = _Squares(programme, space.cost(candidate))
     for _ in range(MOST_ROUNDS):
         nearest = programme.nearest(candidate)
         moved = candidate if nearest is None else nearest
-        if space.cost(moved) < cost and programme.keeps(moved):
-            best, cost = moved, space.cost(moved)
+        for kept in (moved, candidate):
+            if space.cost(kept) < cost and programme.keeps(kept):
+                best, cost = kept, space.cost(kept)
         squares.support(moved)
         found = squares.cheapest(cost)
         if not found.found:
@@ -355,12 +389,9 @@ class _Squares:
         return replace(found, bound=float(np.sqrt(unit * max(found.bound, 0.0))))
 
 
-def _fewest(programme: Programme) -> CheapestChange:
-    """Minimise the flat costs of the columns that change."""
+def _fewest(programme: Programme, anyhow: CheapestChange) -> CheapestChange:
+    """Minimise the flat costs of the columns that change, where some change is known."""
     space = programme.space
-    anyhow = programme.cheapest(space.prices)  # is there a way at all, and of which size?
-    if not anyhow.found:
-        return anyhow
     high, low = _enough(programme)
     open_entries = np.flatnonzero((high > LARGE) | (low < -LARGE))
     if not open_entries.size:
