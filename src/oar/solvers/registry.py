@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -41,6 +41,7 @@ from oar.solvers.settings import (
 )
 
 VERBS = ("individual", "collective", "joint")
+WORD = re.compile("(?<!^)(?=[A-Z])")  # where a word begins in ProjectedGradient
 
 
 class Need(NamedTuple):
@@ -178,10 +179,9 @@ def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
-@cache
 def called(kind: type) -> str:
     """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
-    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+    return WORD.sub("-", kind.__name__).lower()
 
 
 def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
