@@ -106,6 +106,18 @@ def test_a_bound_tells_of_a_person_that_it_is_one_of_few_and_not_its_value():
                 assert sum(moved) == 0 or sum(moved) >= FEW_PEOPLE
 
 
+def test_numbers_on_a_grid_change_in_steps_that_keep_them_there():
+    rng = np.random.default_rng(0)
+    grids = {"cents": rng.normal(2500, 600, 100).round(2), "rooms": rng.choice([1, 1.5, 3], 100)}
+    grids |= {"rate": rng.choice(np.arange(1, 40) / 20, 100), "share": rng.random(100).round(4)}
+    frame = pd.DataFrame(grids | {"any": rng.random(100), "huge": 1e17 * rng.random(100), "whole": np.arange(100) % 7})
+    found = Limits.observed(frame).columns
+    steps = {name: limit.step for name, limit in found.items() if limit.step}
+    assert steps == {"cents": 10.0, "rooms": 0.5, "rate": 0.05, "share": 0.005}
+    assert "changes are multiples of 0.5\n[columns.rooms]" in drafted(frame)
+    assert not any(limit.step for limit in Limits.observed(frame.head(40)).columns.values())  # of few it shows nothing
+
+
 def test_ones_own_columns_win_and_the_rest_is_kept():
     own = Limits({"ratio": Limit(lower=0.5), "late": Limit()}, links=["change <= 3 * ratio"], plausible=0.9)
     found = Limits.observed(people(), own)

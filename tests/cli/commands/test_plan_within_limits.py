@@ -51,6 +51,17 @@ def test_a_plan_is_within_what_was_observed_and_says_so(asked, tmp_path):
     assert "limits       all kept" in done("audit", "plan/plan.json", *asked[:5])
 
 
+def test_amounts_in_cents_go_to_amounts_in_cents(asked):
+    before = pd.read_csv("people.csv")["debt"]
+    done("plan", *asked, "--budget", "2", "--out", "plan")
+    told = pd.read_csv("plan/moves.csv", dtype=str)
+    for column, digits in (("income", 2), ("debt", 4)):
+        assert (told.loc[told["column"] == column, "after"].str.partition(".")[2].str.len() <= digits).all()
+    assert len(told[told["column"] == "debt"]) > 10
+    assert before.min() >= 0
+    assert "limits       all kept" in done("audit", "plan", asked[0])
+
+
 def test_limits_can_be_lifted_which_is_warned_about(asked, tmp_path):
     told = done("plan", *asked, "--budget", "4", "--out", "plan", "--limits", "none")
     assert "none but what the columns are: numbers may leave the range of the data" in told

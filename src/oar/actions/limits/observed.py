@@ -24,6 +24,10 @@ one person's value: they are rounded inwards, to 1, 2 or 5 times a power of ten 
 difference, and ten n-ths of one (`steps`). 0, and 1 of shares, is the bound where it is less than half a step away.
 Who is outside may stay there, and may not go further out.
 
+**Steps.** Numbers that are all multiples of 0.5, 0.25, 0.2, 0.1, 0.05, 0.01, 0.001 or 0.0001, of fifty people or more,
+change in steps of the largest of these, or in round ones that are multiples of it and about a hundredth of a usual
+difference: 1, 1.5 and 3 rooms by halves, and amounts in cents by fives or tens, so that nobody is asked for a cent.
+
 **What a change costs.** Where values outside the range, or codes, make most of a standard deviation (more than half), a
 change by the standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would
 cost next to nothing.
@@ -42,7 +46,15 @@ from numpy.typing import NDArray
 from oar.actions.limits.column_names import called_an_amount, called_years, why_still
 from oar.actions.limits.limit import FREE, Limit, Limits, as_limits
 from oar.actions.limits.missing_codes import UNKNOWN, codes
-from oar.actions.limits.round_steps import above, below, bound_step, one_two_five, share_of, usual_difference
+from oar.actions.limits.round_steps import (
+    above,
+    below,
+    bound_step,
+    change_step,
+    one_two_five,
+    share_of,
+    usual_difference,
+)
 from oar.errors import DataError, OptionError
 from oar.people.population import Population
 from oar.people.tables.arrays import is_frame
@@ -149,15 +161,18 @@ def _observe(column: Column, values: Array) -> ObservedLimit:
     if why or flag:
         return _still(column, values, why or A_FLAG, missing if flag or why == named else (), flag)
     lower, upper = _range(known, column.whole)
+    step = None if column.whole else change_step(known)
     unit = _unit(values, known, lower, upper)
     span = f"observed: {_short(known.min())} to {_short(known.max())}"
     told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
+    if step:
+        told += f"; changes are multiples of {step:g}"
     if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
     kept = tuple(_typed(code, column) for code in missing) or None
-    return ObservedLimit(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
+    return ObservedLimit(column, Limit(lower=low, upper=high, step=step, unit=unit, missing=kept), told)
 
 
 def _observe_levels(column: Column, named: str | None) -> ObservedLimit:
@@ -386,5 +401,5 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
         return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
-    told = ("lower", "upper", "direction", "unit", "missing")
+    told = ("lower", "upper", "direction", "step", "unit", "missing")
     return {name: value for name, value in limit.given.items() if name in told}
