@@ -51,8 +51,8 @@ def test_numbers_stay_within_what_nearly_everyone_has():
     assert found.columns["ratio"].unit is None  # no tail: a standard deviation costs 1, as always
     assert found.columns["day"].immutable
     assert found.columns["age"].immutable
-    assert "owner" not in found.columns
-    assert "purpose" not in found.columns
+    assert found.columns["owner"] == found.columns["purpose"] == Limit(immutable=True)
+    assert found.flags == ("owner", "purpose")
     assert set(found.as_observed) == set(found.columns)
 
 
@@ -106,6 +106,18 @@ def test_a_bound_tells_of_a_person_that_it_is_one_of_few_and_not_its_value():
                 assert sum(moved) == 0 or sum(moved) >= FEW_PEOPLE
 
 
+def test_numbers_on_a_grid_change_in_steps_that_keep_them_there():
+    rng = np.random.default_rng(0)
+    grids = {"cents": rng.normal(2500, 600, 100).round(2), "rooms": rng.choice([1, 1.5, 3], 100)}
+    grids |= {"rate": rng.choice(np.arange(1, 40) / 20, 100), "share": rng.random(100).round(4)}
+    frame = pd.DataFrame(grids | {"any": rng.random(100), "huge": 1e17 * rng.random(100), "whole": np.arange(100) % 7})
+    found = Limits.observed(frame).columns
+    steps = {name: limit.step for name, limit in found.items() if limit.step}
+    assert steps == {"cents": 10.0, "rooms": 0.5, "rate": 0.05, "share": 0.005}
+    assert "changes are multiples of 0.5\n[columns.rooms]" in drafted(frame)
+    assert not any(limit.step for limit in Limits.observed(frame.head(40)).columns.values())  # of few it shows nothing
+
+
 def test_ones_own_columns_win_and_the_rest_is_kept():
     own = Limits({"ratio": Limit(lower=0.5), "late": Limit()}, links=["change <= 3 * ratio"], plausible=0.9)
     found = Limits.observed(people(), own)
@@ -141,6 +153,7 @@ def test_a_plan_keeps_to_them_and_warns_without():
     after, before = kept.plan.table(), table().drop(columns="y")
     moved = (after != before).any()
     assert moved["late"] or moved["ratio"] or moved["change"]
+    assert not moved[["owner", "purpose"]].any()
     assert (after["late"] >= 0).all()
     for name in ("utilisation", "late", "ratio", "change"):
         assert after[name].min() >= before[name].min()
@@ -183,7 +196,7 @@ def test_the_draft_is_read_as_it_is(tmp_path):
     assert {name: limit for name, limit in read.columns.items() if name in seen.columns} == dict(seen.columns)
     assert set(tomllib.loads(text)["columns"]) == set(table().columns) - {"y"}
     comments = [line for line in text.splitlines() if line.startswith("# ")]
-    assert len(comments) == 3 + 8
+    assert len(comments) == 4 + 8
     late = "late: integer, whole, and not negative; observed: 0 to 5; 2 people have 98 or 99"
     assert any(late in line for line in comments)
     with pytest.raises(oar.errors.DataError, match="plain features"):
@@ -254,6 +267,22 @@ STAY = (
     ),
     *("burgerlijke staat", "months_since_last_claim", "YearsSinceLastPromotion", "tenure", "YearsAtCompany"),
     *("days_employed", "years of experience", "residence_since"),
+    *(
+        "female",
+        "is_female",
+        "white",
+        "pct_black",
+        "muslim",
+        "foreigner",
+        "country",
+        "countryOfOrigin",
+        "mother_tongue",
+    ),
+    *("language", "skin_color", "EyeColour", "color_of_hair", "height", "body_weight", "IQScore", "shoe size", "sex1"),
+    *("Pregnancies", "siblings", "retired", "yob", "birthyear", "agegroup", "AgeCat", "Herkunft", "Körpergröße"),
+    *("pays_origine", "idioma", "altezza", "diabetes", "HIVStatus", "diagnosis_code", "symptoms", "krankheit"),
+    *("emp_length", "employment_length", "work_experience", "TotalWorkingYears", "months_on_book", "time_at_address"),
+    *("time_in_job", "length_of_residence", "YearsWithCurrManager", "Berufserfahrung", "antigüedad"),
 )
 GO = (
     *(
@@ -266,7 +295,8 @@ GO = (
         "eta",
         "sincerity",
     ),
-    *("months", "duration_months", "days_past_due", "amount_past_due", "plate_number", "late_fee", "defaults_chosen"),
+    *("months", "duration_months", "amount_past_due", "plate_number", "late_fee", "credit_amount", "debt_ratio"),
+    *("utilisation", "balance", "loan_amount", "land_area", "weight", "work_days", "PAY_AMT1", "priority", "score"),
 )
 
 
@@ -276,14 +306,43 @@ def test_what_names_tell_that_nobody_is_asked_to_change_stays():
     found = Limits.observed(frame).columns
     assert [name for name, limit in found.items() if limit.immutable] == list(STAY)
     assert {found[name].direction for name in GO} == {None}
-    words = pd.DataFrame({name: rng.choice(["a", "b"], 60) for name in ("marital_status", "religion", "tenure")})
-    assert list(Limits.observed(words).columns) == ["marital_status", "religion"]  # a home may be rented or owned
+    names = ("MaritalStatus", "religion", "tenure", "CountryOfBirth", "empLength", "CreditHistory", "job")
+    words = pd.DataFrame({name: rng.choice(["a", "b", "c"], 60) for name in names})
+    assert set(names) - set(Limits.observed(words).columns) == {"tenure", "job"}  # a home may be rented or owned
+
+
+def test_flags_stay_whatever_they_are_called_until_ones_own_limits_name_them(tmp_path):
+    """A flag says what somebody is or what has happened, as often as what somebody chooses."""
+    rng = np.random.default_rng(0)
+    flags = {"x1": rng.integers(0, 2, 80), "x2": rng.integers(1, 3, 80), "x3": rng.choice([0.5, 100.0], 80)}
+    flags |= {"x4": rng.choice(["yes", "no"], 80), "x5": rng.random(80) < 0.5}
+    flags |= {"x6": rng.choice([0, 1, -999], 80), "x7": rng.choice(["yes", "no", "Unknown"], 80)}
+    flags["x8"] = pd.Categorical(rng.choice(["low", "high"], 80), ["low", "high"], ordered=True)
+    others = {"x9": rng.choice(["a", "b", "c"], 80), "x10": rng.integers(0, 3, 80)}
+    frame = pd.DataFrame(flags | others)
+    found = Limits.observed(frame)
+    assert [name for name, limit in found.columns.items() if limit.immutable] == list(flags) == list(found.flags)
+    assert found.columns["x6"].missing == (-999,)
+    freed = Limits.observed(frame, {"x1": Limit(), "x4": Limit(levels=["yes"])})
+    assert [name for name in found.flags if name not in freed.flags] == ["x1", "x4"]
+    assert freed.columns["x1"] == Limit()
+    text = drafted(frame)
+    assert "# x4: category, a flag, which may be nobody's choice, and stays as it is (take immutable out to" in text
+    assert "stays as it is (lower = 1 and upper = 2 in the place of immutable free it); observed: 1 to 2" in text
+    (tmp_path / "limits.toml").write_text(text)
+    assert all(Limits.load(tmp_path / "limits.toml").columns[name].immutable for name in flags)
+    said = told(found, oar.Schema.infer(frame))
+    assert "8 flags stay as they are (x1, x2, x3, x4, x5, x6, x7, x8; an empty [columns.NAME] in a file of" in said
+    assert "7 flags stay as they are" in told(Limits.observed(frame, {"x1": Limit()}), oar.Schema.infer(frame))
 
 
 def test_what_has_happened_stays():
     rng = np.random.default_rng(0)
     happened = ("NumberOfTime30-59DaysPastDueNotWorse", "NumberOfTimes90DaysLate", "late_30_59", "delinq_2yrs")
     happened += ("num_bankruptcies", "late payments", "priors_count", "times_late", "complaints", "Beschwerden")
+    happened += ("defaults", "previous_default", "credit_history", "charged_off", "collections_12m", "tax_liens")
+    happened += ("prison", "felonies", "juv_fel_count", "PubRec", "PAY_0", "pay_6", "days_past_due", "max_dpd")
+    happened += ("previous_loans", "claims", "default_rate", "MaxDelqEver", "Zahlungsausfall", "antecedentes")
     frame = pd.DataFrame({name: rng.integers(0, 4, 60) for name in happened} | {"lines": rng.integers(0, 4, 60)})
     found = Limits.observed(frame).columns
     assert [name for name, limit in found.items() if limit.immutable] == list(happened)
@@ -312,7 +371,7 @@ def test_numbers_of_people_stay_and_amounts_move():
     assert [name for name, limit in found.items() if limit.immutable] == list(named)
     german = oar.datasets.german_credit().frame
     still = [name for name, limit in Limits.observed(german.select_dtypes("number")).columns.items() if limit.immutable]
-    assert still == ["age", "dependents"]
+    assert still == ["residence", "age", "dependents"]
 
 
 def test_codes_are_recognised_in_columns_that_stay():
@@ -330,6 +389,7 @@ def test_every_column_is_counted_and_those_that_stay_are_named():
     limits = Limits.observed(people())
     said = told(limits, people().schema)
     assert said == (
-        "as observed: 4 columns stay within their ranges (1 whole), 2 columns stay as they are (day, age), codes for a "
-        "missing value stay as they are (late 98 or 99); 2 columns move among the values that they have"
+        "as observed: 4 columns stay within their ranges (1 whole), 2 columns stay as they are (day, age), 2 flags "
+        "stay as they are (owner, purpose; an empty [columns.NAME] in a file of limits frees one), codes for a missing "
+        "value stay as they are (late 98 or 99)"
     )

@@ -51,6 +51,17 @@ def test_a_plan_is_within_what_was_observed_and_says_so(asked, tmp_path):
     assert "limits       all kept" in done("audit", "plan/plan.json", *asked[:5])
 
 
+def test_amounts_in_cents_go_to_amounts_in_cents(asked):
+    before = pd.read_csv("people.csv")["debt"]
+    done("plan", *asked, "--budget", "2", "--out", "plan")
+    told = pd.read_csv("plan/moves.csv", dtype=str)
+    for column, digits in (("income", 2), ("debt", 4)):
+        assert (told.loc[told["column"] == column, "after"].str.partition(".")[2].str.len() <= digits).all()
+    assert len(told[told["column"] == "debt"]) > 10
+    assert before.min() >= 0
+    assert "limits       all kept" in done("audit", "plan", asked[0])
+
+
 def test_limits_can_be_lifted_which_is_warned_about(asked, tmp_path):
     told = done("plan", *asked, "--budget", "4", "--out", "plan", "--limits", "none")
     assert "none but what the columns are: numbers may leave the range of the data" in told
@@ -66,11 +77,37 @@ def test_limits_can_be_lifted_which_is_warned_about(asked, tmp_path):
 def test_a_files_columns_take_the_place_of_single_ones(asked, tmp_path):
     (tmp_path / "limits.toml").write_text("[columns.income]\nimmutable = true\n[columns.age]\n")
     told = done("plan", *asked, "--budget", "2", "--out", "plan", "--limits", "limits.toml")
-    free = "1 column moves among the values that it has"
+    flag = "1 flag stays as it is (owner; an empty [columns.NAME] in a file of limits frees one)"
     own = "by limits of their own: 1 column stays as it is (income), 1 column has no range"
-    assert f"as observed: 2 columns stay within their ranges (1 whole); {own}; {free}; --limits FILE" in told
+    assert f"as observed: 2 columns stay within their ranges (1 whole), {flag}; {own}; --limits FILE" in told
     assert afters("plan", "income").empty
     assert (afters("plan", "late") >= 0).all()
+
+
+UNCHOSEN = ("female", "black", "previous_default", "was_in_prison", "x1", "country", "height")
+
+
+def test_nobody_is_sent_to_another_sex_skin_country_or_past(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    flags = rng.random((150, 5)) < 0.4
+    frame = pd.DataFrame(flags[:, :3].astype(int), columns=UNCHOSEN[:3])
+    frame["was_in_prison"], frame["x1"] = np.where(flags[:, 3], "yes", "no"), flags[:, 4] + 1
+    frame["country"] = rng.choice(["north", "south", "east"], 150)
+    frame["height"] = rng.normal(170, 9, 150).round(1)
+    frame["income"] = rng.normal(2500, 600, 150).round()
+    score = 2 * flags @ [1, 1, -1, -1, 1] + (frame["country"] == "north") + (frame["height"] - 170) / 9
+    frame["y"] = np.where(score + (frame["income"] - 2500) / 600 > 0, "yes", "no")
+    frame.to_csv("people.csv", index=False)
+    asked = ("people.csv", "--target", "y", "--query", str((frame["y"] == "no").argmax()), "--goal", "yes")
+    told = done("plan", *asked, "--budget", "2", "--out", "plan")
+    assert set(pd.read_csv("plan/moves.csv")["column"]) == {"income"}
+    assert "3 flags stay as they are (black" not in told  # its name tells what it is
+    assert "1 flag stays as it is (x1; an empty [columns.NAME] in a file of limits frees one)" in told
+    (tmp_path / "limits.toml").write_text("[columns.x1]\n[columns.black]\n")
+    freed = done("plan", *asked, "--budget", "2", "--out", "freed", "--limits", "limits.toml")
+    assert {"x1", "black"} & set(pd.read_csv("freed/moves.csv")["column"])
+    assert "flag" not in freed.partition("as observed")[2].partition("; --limits FILE")[0]
 
 
 def test_the_drafted_file_plans_the_same(asked, tmp_path):
@@ -78,10 +115,11 @@ def test_the_drafted_file_plans_the_same(asked, tmp_path):
     text = (tmp_path / "limits.toml").read_text()
     assert text == done("limits", *asked[:3]).rstrip("\n") + "\n"
     assert run("limits", *asked[:3], "--output", "limits.toml").exit_code == 1
-    ranges = "3 columns stay within their ranges (1 whole), 1 column stays as it is"
+    ranges = "3 columns stay within their ranges (1 whole), "
+    said = {"one": "1 column stays as it is (age), 1 flag stays", "two": "2 columns stay as they are (age, owner)"}
     for out, more in (("one", []), ("two", ["--limits", "limits.toml"])):
-        assert ranges in done("plan", *asked, "--budget", "0.5", "--out", out, *more)
-        assert ranges in (tmp_path / out / "report.html").read_text()
+        assert ranges + said[out] in done("plan", *asked, "--budget", "0.5", "--out", out, *more)
+        assert ranges + said[out] in (tmp_path / out / "report.html").read_text()
     assert (tmp_path / "one" / "moves.csv").read_text() == (tmp_path / "two" / "moves.csv").read_text()
 
 

@@ -86,7 +86,16 @@ def test_several_people_ask():
 
 
 def test_members_are_told_where_moves_are_in_vain(files, tmp_path):
-    asked = ("--target", "approved", "--goal", "no", "--query", int(people()["income"].idxmax()), "--budget", 0.001)
+    asked = (
+        "--target",
+        "approved",
+        "--goal",
+        "no",
+        "--query",
+        int(people()["income"].idxmax()),
+        "--budget",
+        0.03,
+    )  # a step or two
     done("plan", files / "people.csv", *asked, "--out", tmp_path / "no")
     page = (tmp_path / "no" / "member.html").read_text()
     assert "does not reach its goal" in page

@@ -2,10 +2,11 @@
 
 | what names tell | such as | what follows |
 | --- | --- | --- |
-| who people are, and whom they live with | age, sex, religion, citizenship, marital status, dependants | stays |
-| codes of places, of people and of moments | zip code, phone, account number, date | stays |
-| time that has passed, but of categories | months since …, tenure, years at … | stays |
-| what has happened | times late, delinquencies, bankruptcies, convictions | stays |
+| who people are, where from, and whom they live with | age, sex, skin, country, language, dependants | stays |
+| people's bodies and health | height, diabetes, surgery, disability, pregnancies | stays |
+| what has happened | times late, defaults, credit history, previous …, prison, claims | stays |
+| time that has passed, but of a tenure that is rented or owned | months since …, experience, years at … | stays |
+| codes of places, of people and of moments, but of categories | zip code, phone, account number, date | stays |
 
 Words count, not parts of them: `household_size` stays, and `household_income` does not.
 """
@@ -20,35 +21,66 @@ from oar.people.tables.schema import Column
 # English, German, French, Spanish, Italian, Portuguese, Dutch; without accents, with which names are written or not.
 _OF = r"[\W_](?:\w{1,3}[\W_])?"  # between two words: "_", or " of ", "_de_"
 _UNCHOSEN = (
-    r"age|sex|gender|race|racial|ethnic(?:ity)?|birth(?:day|date|place)?|born|dob|disab(?:led|ility)"
-    r"|alter|geschlecht|geburt\w*|ethnie|behinderung|sexe|naissance|handicap|edad|sexo|genero|raza|etnia|nacimiento"
-    r"|discapacidad|sesso|genere|nascita|disabilita|idade|raca|nascimento|deficiencia|leeftijd|geslacht|geboorte\w*",
-    rf"nationality|citizen(?:ship)?|native{_OF}country|country{_OF}birth|foreign{_OF}worker|immigrant"
-    r"|nationalitat|staatsangehorigkeit|staatsburgerschaft|nationalite|citoyennete|nacionalidad|ciudadania"
-    r"|nazionalita|cittadinanza|nacionalidade|cidadania|nationaliteit|burgerschap",
-    rf"religion|religious|caste|konfession|religione|religiao|religie|godsdienst|sexual{_OF}orientation",
-    rf"marital|married|marriage|divorced|widowed|civil{_OF}status|(?:family|fam){_OF}(?:status|size|members)"
-    rf"|familienstand|verheiratet|geschieden|verwitwet|(?:etat|estado|stato){_OF}civile?"
-    rf"|situation{_OF}(?:familiale|matrimoniale)|matrimonial|burgerlijke{_OF}staat|gehuwd",
+    r"aged?|age(?:group|cat|band|range|bin|class|years)|sex|gender|race|racial|ethnic(?:ity)?|\w*birth\w*|born|[dy]ob"
+    r"|alter(?:sgruppe|sklasse)?|jahrgang|geschlecht|geburt\w*|ethnie|sexe|naissance|edad|sexo|genero|raza|etnia"
+    r"|nacimiento|sesso|genere|nascita|idade|raca|nascimento|leeftijd\w*|geslacht|geboorte\w*",
+    r"(?:fe)?males?|wom[ae]n|white|black|asian|hispanic|latin[oax]|minorit(?:y|ies)|weiblich|mannlich|frau|mann"
+    r"|minderheit|femme|homme|feminin[oa]?|masculin[oa]?|minorite|mujer|hombre|femenin[oa]|minoria|donna|uomo|femmina"
+    r"|maschio|minoranza|mulher|homem|vrouw(?:elijk)?|mannelijk|minderheid",
+    r"nationality|citizen(?:ship)?|native|nativity|countr(?:y|ies)|origins?|foreign(?:er|born)?|(?:im)?migrants?|refugee"
+    r"|nationalitat|staatsangehorigkeit|staatsburgerschaft|herkunft\w*|heimatland|auslander\w*|fluchtling"
+    r"|nationalite|citoyennete|pays|origine|etranger\w*|refugie|nacionalidad|ciudadania|pais|origen|extranjer[oa]"
+    r"|refugiad[oa]|nazionalita|cittadinanza|paese|stranier[oa]|rifugiat[oa]|nacionalidade|cidadania|origem"
+    r"|estrangeir[oa]|nationaliteit|burgerschap|herkomst|buitenlander|vluchteling",
+    r"(?:mother[\W_]?)?tongue|languages?|(?:mutter)?sprache|langue|idioma|lengua|lingua|(?:moeder)?taal",
+    rf"religion|religious|muslim|christian|jewish|hindu|buddhist|caste|konfession|religione|religiao|religie|godsdienst"
+    rf"|sexual{_OF}orientation",
+    rf"marital|married|marriage|divorced?|widow(?:ed|er)?|(?:civil|personal|relationship){_OF}status|relationship"
+    rf"|(?:family|fam){_OF}(?:status|size|members)|familienstand|verheiratet|geschieden|verwitwet"
+    rf"|(?:etat|estado|stato){_OF}civile?|situation{_OF}(?:familiale|matrimoniale)|matrimonial|burgerlijke{_OF}staat|gehuwd",
     rf"depend[ae]nts?|children|kids|household{_OF}(?:size|members|people|persons)|people{_OF}household"
-    r"|kinder|kinderzahl|unterhaltspflichtige|haushaltsgro\w+|haushaltsmitglieder|familiengro\w+"
-    rf"|enfants|personnes{_OF}charge|taille{_OF}(?:menage|foyer|famille)|hijos|dependientes|tamano{_OF}(?:hogar|familia)"
-    rf"|figli|(?:familiari|persone){_OF}carico|nucleo{_OF}familiare|filhos|dependentes|kinderen|gezinsgrootte|gezinsleden",
+    r"|siblings|brothers|sisters|orphan|parents?|parental|mothers?|fathers?|spouse|husband|wife|veteran|retired"
+    r"|kinder|kinderzahl|unterhaltspflichtige|haushaltsgro\w+|haushaltsmitglieder|familiengro\w+|geschwister|waise"
+    rf"|enfants|personnes{_OF}charge|taille{_OF}(?:menage|foyer|famille)|fratrie|orphelin|hijos|dependientes"
+    rf"|tamano{_OF}(?:hogar|familia)|hermanos|huerfan[oa]|jubilad[oa]|figli|(?:familiari|persone){_OF}carico"
+    rf"|nucleo{_OF}familiare|fratelli|orfan[oa]|pensionat[oa]|filhos|dependentes|irmaos|orfao|aposentad[oa]|kinderen"
+    r"|gezinsgrootte|gezinsleden|gepensioneerd",
+    rf"(?:eyes?|hair){_OF}colou?r|colou?r{_OF}(?:eyes?|hair)|skin|complexion|height|body[\W_]?weight|iq|shoe[\W_]?size"
+    r"|hautfarbe|augenfarbe|haarfarbe|korpergro\w+|korpergewicht|schuhgro\w+|peau|piel|estatura|statura|altezza|pelle"
+    r"|altura|pele|huidskleur|lichaamslengte",
+    r"disab\w+|handicap|pregnan\w+|cancer|diabet\w+|hiv|surger(?:y|ies)|diagnos\w+|diseases?|illness(?:es)?|symptoms?"
+    r"|behinderung|schwanger\w*|krebs|krank\w*|symptom\w*|enceinte|grossesses?|maladies?|discapacidad|embaraz\w+"
+    r"|enfermedad\w*|cirugias?|sintom\w+|disabilita|gravidanz\w+|incinta|malatti\w+|deficiencia|gravidez|doencas?"
+    r"|cirurgias?|zwanger\w*|ziektes?|kanker",
 )
 _CODES = (
     r"zip(?:[\W_]?code)?|(?:post|postal|area)[\W_]?code|plz|(?:tele)?phone(?:[\W_](?:no|number))?"
     r"|ssn(?:[\W_]\w+)?|iban|account[\W_](?:no|number)|timestamp|ts|date|datum|yyyymm(?:dd)?"
     r"|lat|latitude|lon|lng|longitude|(?:tele)?fon|mobile|weekday|month|year|hour|day"
 )
+_TENURE = r"tenure|seniority|residence"  # of numbers
+_POSTS = r"(?:address|job|work|company|role|position|home|employ(?:ment|er)|residence|service)"
 _PASSED = (
-    r"since|tenure|seniority|(?:years?|yrs|months?|weeks?|days?)[\W_](?:at|as|employed"
-    r"|of[\W_](?:experience|service|employment))|seit|depuis|desde|sinds"
+    rf"since|experience|(?:years?|yrs?|months?|mths?|weeks?|days?|time|length|duration)[\W_](?:as|employed|worked"
+    rf"|of[\W_](?:experience|employment|residence|service)|(?:at|in)[\W_](?:\w+[\W_])?{_POSTS})"
+    rf"|(?:years?|yrs?|months?|mths?)[\W_](?:at|in|on|with)|(?:weeks?|days?)[\W_]at"
+    rf"|(?:emp|{_POSTS})[\W_](?:years?|yrs?|months?|length|duration)|working[\W_]years|yoe|mob"
+    r"|seit|(?:berufs)?erfahrung|betriebszugehorigkeit|dienstjahre|beschaftigungsdauer|wohndauer|depuis|anciennete"
+    r"|desde|experiencia|antiguedad|esperienza|anzianita|antiguidade|sinds|(?:werk)?ervaring|dienstjaren"
 )
 _LATE = r"(?:late|past[\W_]?due|missed|overdue)"
 _HAPPENED = (
     r"complaints?|incidents?|accidents?|claims|violations?|offen[cs]es?|(?:in|en)quir(?:y|ies)|evictions?"
     r"|beschwerden|mahnungen|vorstrafen|plaintes|reclamations|quejas|reclamos|reclami|reclamacoes|klachten"
-    r"|delinq(?:uency|uencies)?|bankruptc(?:y|ies)|foreclosures?|convictions?|arrests?|priors|charge[\W_]?offs?"
+    r"|de?l(?:in)?q(?:uenc(?:y|ies))?|bankruptc(?:y|ies)|foreclosures?|priors|charged?[\W_]?offs?|derog(?:atory)?"
+    r"|default(?:s|ed)?|dpd|days[\W_]past[\W_]due|collections|liens?|judge?ments?|pub(?:lic)?[\W_]rec(?:ords?)?"
+    r"|prison|jail|imprison\w+|incarcerat\w+|criminal|crimes?|convict(?:ed|ions?)|arrest(?:s|ed)?|felon(?:y|ies)|fel"
+    r"|misdemeanou?rs?|misd|juv(?:enile)?|recid\w*|previous(?:ly)?|prior|past(?![\W_]?due)|history|pay(?=[\W_]?\d{1,2}$)"
+    r"|zahlungsausfall|ausfalle?|gefangnis|haft|straftat(?:en)?|verurteil\w+|insolvenz(?:en)?|schaden|vorherige\w*|fruhere\w*"
+    r"|defauts?|impayes?|condamn\w+|faillites?|sinistres?|precedent\w*|historique|impagos?|incumplimientos?|prision"
+    r"|carcel|conden\w+|quiebras?|siniestros?|antecedentes|anterior\w*|historial|insolvenz[ae]|prigione|carcere|condann\w+"
+    r"|falliment[oi]|sinistri|storico|inadimplencias?|prisao|cadeia|falencias?|sinistros?|historico|wanbetaling(?:en)?"
+    r"|gevangenis|veroordel\w+|faillissement(?:en)?|strafblad|schades|eerdere|vorige"
     rf"|late[\W_]?(?:payments?|\d+)|missed[\W_]payments?"
     rf"|(?:number|num|count|times?)(?=[\W_\d])(?:.*[\W_])?{_LATE}"
 )
@@ -71,12 +103,12 @@ def _word(pattern: str, end: str = r"(?:$|[\W_\d])") -> re.Pattern[str]:
     return re.compile(rf"(?:^|[\W_])(?:{pattern}){end}", re.IGNORECASE)
 
 
-UNCHOSEN = _word("|".join(_UNCHOSEN), r"(?:$|[\W_])")
+UNCHOSEN = _word("|".join(_UNCHOSEN), r"\d*(?:$|[\W_])")
 ACCENTED = _word("età", r"(?:$|[\W_])")  # which without its accent is a Greek letter
 CODES = _word(_CODES, "$")
-PASSED, HAPPENED = _word(_PASSED), _word(_HAPPENED)
+TENURE, PASSED, HAPPENED = _word(_TENURE), _word(_PASSED), _word(_HAPPENED)
 YEARS, AMOUNTS = _word(_YEARS), _word(_AMOUNTS)
-CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # where a word begins in ZipCode
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # where a word begins in ZipCode, and HIVStatus
 
 
 def why_still(column: Column) -> str | None:
@@ -84,7 +116,7 @@ def why_still(column: Column) -> str | None:
 
     >>> why_still(Column("NumberOfDependents", "integer")), why_still(Column("household_income", "integer"))
     ('which nobody is asked to change', None)
-    >>> why_still(Column("late_30_59", "integer")), why_still(Column("days_past_due", "integer"))
+    >>> why_still(Column("late_30_59", "integer")), why_still(Column("amount_past_due", "integer"))
     ('which has happened', None)
     """
     words = _words(column.name)
@@ -92,11 +124,10 @@ def why_still(column: Column) -> str | None:
         return "which nobody is asked to change"
     if HAPPENED.search(words):  # it cannot be undone, and nobody is asked to be late once more
         return "which has happened"
-    if column.kind in ("boolean", "category"):  # a tenure that is rented or owned
-        return None
-    if PASSED.search(words):
+    number = column.kind in ("number", "integer")
+    if PASSED.search(words) or (number and TENURE.search(words)):  # a tenure may be rented or owned
         return "time that has passed"
-    return "a code, and no amount" if column.kind != "ordinal" and CODES.search(words) else None
+    return "a code, and no amount" if number and CODES.search(words) else None
 
 
 def called_years(name: str) -> bool:

@@ -225,6 +225,7 @@ class Limits:
             limit.
         as_observed: columns whose limits were observed in the data (`Limits.observed`): a query outside these is not
             refused.
+        flags: those of them that stay as they are because they are flags, of which a table does not tell more.
     """
 
     columns: Mapping[str, Limit] = field(default_factory=dict)
@@ -233,6 +234,7 @@ class Limits:
     rules: Any = ()
     plausible: Any = None
     as_observed: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
 
@@ -244,6 +246,7 @@ class Limits:
             rules: str | Sequence[str] = (),
             plausible: PlausibleLike = None,
             as_observed: tuple[str, ...] = (),
+            flags: tuple[str, ...] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -450,9 +453,10 @@ class Limits:
         Numbers stay in the range of an appreciable share of the people: a bound has 0.5 % of them (at least five, of
         fifty or more) at it or just beyond it. Integers stay integers, and counts do not become negative. Codes for a
         missing value, such as -999, belong to no range, and people who have one keep it. Row numbers, dates written as
-        whole numbers and columns called age, sex, gender, race and the like are immutable. Where values outside the
-        range account for most of a standard deviation, a change by the standard deviation within it costs 1. People
-        outside the range may stay, and may not move further out.
+        whole numbers and columns called age, sex, gender, race and the like are immutable. So are flags, which have two
+        values: a table does not tell whether what they say can be chosen, and an empty `Limit()` of your own frees one.
+        Where values outside the range account for most of a standard deviation, a change by the standard deviation
+        within it costs 1. People outside the range may stay, and may not move further out.
 
         Args:
             people: people of a table, or a DataFrame of features.

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.people.tables.encoding import Array
+from oar.people.tables.schema import GAPS
 from oar.tolerances import FEW_PEOPLE
 
 AFAR = 2.0  # times the range of the others
@@ -28,6 +29,13 @@ MORE = 5  # times as many as have any value nearby
 NEARBY, AROUND = 3, 10  # values: by how many people have them, and by the gaps between them
 LEVELS = 5  # different values, below which -1 may well be one of them
 LIKELY = re.compile(r"9{1,10}|9{1,9}[678]|7{2,6}|8{2,6}|32767|32768|65535|2147483647|2147483648|4294967295")
+
+UNKNOWN = frozenset(
+    {*GAPS, "na", "n/a", "nan", "none given", "null", "missing", "unknown", "not known", "refused", "undisclosed"}
+    | {"don't know", "prefer not to say", "unbekannt", "keine angabe", "inconnu", "desconocido", "sconosciuto"}
+    | {"desconhecido", "onbekend"}
+)
+"""Words for a missing value among the levels of a category, in small letters."""
 
 
 def codes(values: Array) -> tuple[float, ...]:

@@ -8,8 +8,12 @@
 | row numbers, dates as whole numbers (20240131, 202401), years | immutable |
 | whole numbers that nearly all differ, spread evenly over a wide range | immutable: names of people, and no amounts |
 | by their names (`column_names`): codes, who people are and whom they live with, time that has passed | immutable |
-| by their names: what has happened (times late, bankruptcies …) | immutable |
-| boolean, ordinal, category | nothing: they move among the values that they have |
+| by their names: what has happened (times late, bankruptcies …), bodies and health | immutable |
+| flags: whatever has two values: booleans, 1 and 2, "no" and "yes" | immutable, unless limits of one's own name them |
+| ordinal, category, of three levels or more | nothing: they move among the values that they have |
+
+**Flags.** A flag says what somebody is or what has happened as often as what somebody chooses, and nothing in a table
+tells which. So it stays, whatever its name is, until somebody who knows frees it with an empty [columns.NAME].
 
 **The range.** A bound is the outermost value that has an appreciable share of the people, `TAIL`, and at least five
 where there are ten times as many, at it or beyond it by no more than a usual difference: that of the middle half,
@@ -19,6 +23,10 @@ who use their credit 100 to 50,000 times over are no place to send others to. Bo
 one person's value: they are rounded inwards, to 1, 2 or 5 times a power of ten that is at least a tenth of a usual
 difference, and ten n-ths of one (`steps`). 0, and 1 of shares, is the bound where it is less than half a step away.
 Who is outside may stay there, and may not go further out.
+
+**Steps.** Numbers that are all multiples of 0.5, 0.25, 0.2, 0.1, 0.05, 0.01, 0.001 or 0.0001, of fifty people or more,
+change in steps of the largest of these, or in round ones that are multiples of it and about a hundredth of a usual
+difference: 1, 1.5 and 3 rooms by halves, and amounts in cents by fives or tens, so that nobody is asked for a cent.
 
 **What a change costs.** Where values outside the range, or codes, make most of a standard deviation (more than half), a
 change by the standard deviation of the values brought within the range costs 1 instead: otherwise the whole range would
@@ -36,8 +44,16 @@ import numpy as np
 
 from oar.actions.limits.column_names import called_an_amount, called_years, why_still
 from oar.actions.limits.limit import FREE, Limit, Limits, as_limits
-from oar.actions.limits.missing_codes import codes
-from oar.actions.limits.round_steps import above, below, bound_step, one_two_five, share_of, usual_difference
+from oar.actions.limits.missing_codes import UNKNOWN, codes
+from oar.actions.limits.round_steps import (
+    above,
+    below,
+    bound_step,
+    change_step,
+    one_two_five,
+    share_of,
+    usual_difference,
+)
 from oar.errors import DataError, OptionError
 from oar.people.population import Population
 from oar.people.tables.arrays import is_frame
@@ -52,12 +68,15 @@ TAIL = 0.005  # share of the people that is appreciable
 HEADER = """\
 # Limits as observed, to be edited: immutable = true, direction = "up" or "down", step, levels, cost, unit and
 # missing (values that stand for a missing one) may be added.
-# An empty [columns.NAME] lets a column go anywhere; one that is not in this file stays within what was observed."""
+# An empty [columns.NAME] lets a column go anywhere, and frees a flag; one that is not in this file stays within what
+# was observed."""
 FINEST = 0.01  # of a unit that is read off the data, however many people there are
 LONG, LONG_ENOUGH = 1e8, 20  # the least of numbers of nine digits, and people, of whom fewer show nothing
 YEARS, CENTURY, LEAST_YEARS = (1900, 2100), 100, 5  # years there are, and of unnamed ones how many, and people in each
 EVEN_ENOUGH, WIDE, KOLMOGOROV = 200, 10, 1.36  # people; numbers there are for each; distance from evenness, at 5 %
 MOST_TOLD, MOST_NAMED = 3, 12  # columns with codes, and that stay, in one line
+FLAG, A_FLAG = 2, "a flag, which may be nobody's choice"  # values it has
+STAYS, FREED = "stays as it is", " (take immutable out to free it)"
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
 
@@ -68,6 +87,7 @@ class ObservedLimit:
     column: Column
     limit: Limit  # what it says; `FREE` where there is nothing to say
     why: str
+    flag: bool = False  # whether it stays for no other reason than that it is one
 
 
 def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -> Limits:
@@ -77,21 +97,23 @@ def observed(people: Any, limits: Any = None, *, schema: Schema | None = None) -
     table = Schema(tuple(each.column for each in all_seen))
     own.check(table)
     found = {each.column.name: each.limit for each in all_seen if each.limit != FREE}
-    merged = _merged(found, own)
+    flags = tuple(each.column.name for each in all_seen if each.flag)
+    merged = _merged(found, own, flags)
     try:
         merged.check(table)
     except (DataError, OptionError):
         # Links and rules are somebody's word, and a range that was observed gives way to them.
         named = {name for link in own.parsed for name in link.expression.names}
         named |= {name for rule in own.ruled(table) for name in rule.names}
-        merged = _merged({name: limit for name, limit in found.items() if name not in named}, own)
+        merged = _merged({name: limit for name, limit in found.items() if name not in named}, own, flags)
     return merged
 
 
-def _merged(found: Mapping[str, Limit], own: Limits) -> Limits:
+def _merged(found: Mapping[str, Limit], own: Limits, flags: tuple[str, ...]) -> Limits:
     """Return observed limits with the columns of one's own in their place."""
     seen = tuple(name for name in found if name not in own.columns)
-    return replace(own, columns={**found, **own.columns}, as_observed=seen)
+    kept = tuple(name for name in flags if name in seen)
+    return replace(own, columns={**found, **own.columns}, as_observed=seen, flags=kept)
 
 
 def observations(people: Any, schema: Schema | None = None) -> list[ObservedLimit]:
@@ -123,27 +145,48 @@ def observations(people: Any, schema: Schema | None = None) -> list[ObservedLimi
 
 def _observe(column: Column, values: Array) -> ObservedLimit:
     named = why_still(column)
-    if named and column.kind not in ("number", "integer"):
-        return ObservedLimit(column, Limit(immutable=True), f"{named}, and stays as it is")
-    if column.kind == "boolean":
-        return ObservedLimit(column, FREE, "yes or no: a flip")
-    if column.kind in ("ordinal", "category"):
-        return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
+    if column.kind not in ("number", "integer"):
+        return _observe_levels(column, named)
+    missing = codes(values)
+    known = values[~np.isin(values, missing)]
     moments = "dates as whole numbers" if _dates(values) else "years" if _years(column.name, values) else None
     why = moments or named or _untouched(column.name, values)
-    missing = codes(values) if not why or why == named else ()  # what names people, or is a moment, has no codes
-    known = values[~np.isin(values, missing)]
-    span = f"observed: {_short(known.min())} to {_short(known.max())}{_coded(missing, len(values) - len(known))}"
-    kept = tuple(_typed(code, column) for code in missing) or None
-    if why:
-        return ObservedLimit(column, Limit(immutable=True, missing=kept), f"{why}, and stays as it is; {span}")
+    flag = not why and len(np.unique(known)) == FLAG
+    if why or flag:
+        return _still(column, values, why or A_FLAG, missing if flag or why == named else (), flag)
     lower, upper = _range(known, column.whole)
-    unit, told = _unit(values, known, lower, upper), f"{_what(column, known.min(), known.max())}; {span}"
+    step = None if column.whole else change_step(known)
+    unit = _unit(values, known, lower, upper)
+    span = f"observed: {_short(known.min())} to {_short(known.max())}"
+    told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
+    if step:
+        told += f"; changes are multiples of {step:g}"
     if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
-    return ObservedLimit(column, Limit(lower=low, upper=high, unit=unit, missing=kept), told)
+    kept = tuple(_typed(code, column) for code in missing) or None
+    return ObservedLimit(column, Limit(lower=low, upper=high, step=step, unit=unit, missing=kept), told)
+
+
+def _observe_levels(column: Column, named: str | None) -> ObservedLimit:
+    """Return what was observed of a column that has levels, or is a boolean, whose name may tell that it stays."""
+    levels = [level for level in column.levels if str(level).strip().lower() not in UNKNOWN]
+    flag = not named and (column.kind == "boolean" or len(levels) == FLAG)
+    if named or flag:
+        return ObservedLimit(column, Limit(immutable=True), f"{named or A_FLAG}, and {STAYS}{FREED * flag}", flag)
+    return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
+
+
+def _still(column: Column, values: Array, why: str, missing: tuple[float, ...], flag: bool) -> ObservedLimit:
+    """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
+    known = values[~np.isin(values, missing)]
+    least, most = _short(known.min()), _short(known.max())
+    freed = f" (lower = {least} and upper = {most} in the place of immutable free it)" * flag
+    told = f"{why}, and {STAYS}{freed}; observed: {least} to {most}"
+    kept = tuple(_typed(code, column) for code in missing) or None
+    limit = Limit(immutable=True, missing=kept)
+    return ObservedLimit(column, limit, told + _coded(missing, len(values) - len(known)), flag)
 
 
 def _coded(missing: tuple[float, ...], people: int) -> str:
@@ -287,25 +330,34 @@ def told(limits: Limits, schema: Schema) -> str:
 
 def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
     """Say what the limits of some columns keep."""
-    still = [name for name in names if limits.columns[name].immutable]
-    ranged = [name for name in names if name not in still and limits.columns[name].bounds]
+    unchosen = [name for name in names if limits.columns[name].immutable]
+    flags = [name for name in unchosen if name in limits.flags]
+    still = [name for name in unchosen if name not in flags]
+    ranged = [name for name in names if name not in unchosen and limits.columns[name].bounds]
     whole = sum(schema[name].whole for name in ranged)
     parts = []
     if ranged:
         stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
-        called = ", ".join(still[:MOST_NAMED]) + (", …" if len(still) > MOST_NAMED else "")
-        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({called})")
+        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({_listed(still)})")
+    if flags:
+        stay = counted(len(flags), "flag stays as it is", "flags stay as they are")
+        parts.append(f"{stay} ({_listed(flags)}; an empty [columns.NAME] in a file of limits frees one)")
     coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
         listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
         more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
         parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
-    rest = len(names) - len(still) - len(ranged)
+    rest = len(names) - len(unchosen) - len(ranged)
     if rest:
         parts.append(counted(rest, "column has no range", "columns have no range"))
     return ", ".join(parts)
+
+
+def _listed(names: list[str]) -> str:
+    """Return names in a row, but not more than a line holds."""
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def drafted(people: Any, schema: Schema | None = None) -> str:
@@ -328,5 +380,5 @@ _ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of T
 def _said(limit: Limit) -> Mapping[str, Any]:
     if limit.immutable:
         return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
-    told = ("lower", "upper", "direction", "unit", "missing")
+    told = ("lower", "upper", "direction", "step", "unit", "missing")
     return {name: value for name, value in limit.given.items() if name in told}

@@ -13,6 +13,9 @@ COARSEST = 0.5
 NORMAL = 1.349  # standard deviations between the quarters of normal values
 BOUNDS = 0.1  # of the usual difference, however many people there are
 ALMOST = 1e-9  # of a step: rounding
+GRIDS, EXACT = (2, 4, 5, 10, 20, 100, 1_000, 10_000), 1e14  # parts of 1, and how many of them numbers can tell apart
+CHANGE = 0.01  # of the usual difference
+ENOUGH = 50  # people, of whom fewer show no grid
 
 
 def share_of(people: float, finest: float) -> float:
@@ -49,6 +52,37 @@ def above(value: float, step: float) -> float:
 def is_multiple(value: float, step: float) -> bool:
     """Report whether a value is a multiple of a step, but for rounding."""
     return abs(value / step - round(value / step)) <= 1e-6
+
+
+def grid(values: Array) -> float | None:
+    """Return the largest usual fraction of which all values are multiples; None of few people, or where there is none.
+
+    >>> grid(np.tile([1.0, 1.5, 3.0], 20)), grid(np.tile([0.03, 12.5], 30)), grid(np.linspace(0, 1 / 3, 60))
+    (0.5, 0.01, None)
+    """
+    if len(values) < ENOUGH or not (values != np.rint(values)).any():
+        return None
+    # k / 20 is the same number as that which is written so, and k * 0.05 is not; enormous numbers are multiples anyway
+    largest = np.abs(values).max()
+    fits = (each for each in GRIDS if largest * each < EXACT and (np.rint(values * each) / each == values).all())
+    return next((1 / each for each in fits), None)
+
+
+def change_step(values: Array) -> float | None:
+    """Return the step of changes that keeps values on the grid on which they all are; None where there is no grid.
+
+    Of a grid that is finer than anybody would go it is a round multiple: 5 for amounts of hundreds, in cents.
+
+    >>> change_step(np.tile([1.0, 1.5, 3.0], 20)), change_step(np.tile([120.03, 512.5, 333.37], 20))
+    (0.5, 5.0)
+    """
+    least = grid(values)
+    if not least:
+        return None
+    step = one_two_five(usual_difference(np.sort(values)) * CHANGE)
+    while step > least and not is_multiple(step, least):
+        step = one_two_five(1.1 * step)
+    return max(step, least)
 
 
 def usual_difference(ordered: Array) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.limits.limit import FREE
 from oar.errors import DataError
 from oar.people.tables.arrays import index_of_row
 from oar.people.tables.encoding import Encoding
@@ -135,4 +136,19 @@ def _before(plan: Plan) -> Array:
 
 
 def _after(plan: Plan) -> Array:
-    return _before(plan) + np.asarray(plan.moves(), dtype=np.float64)
+    """Return everyone's features after the plan: a few digits and steps of a few digits make a few digits."""
+    before = _before(plan)
+    after = before + np.asarray(plan.moves(), dtype=np.float64)
+    places = plan.problem.people.encoding.places if plan.problem.people.encoding else {}
+    limits = plan.problem.limits.columns if plan.problem.limits else {}
+    for place in (places[name].start for name in places if limits.get(name, FREE).step):
+        old, new = before[:, place], after[:, place]
+        some = np.flatnonzero(old != new)
+        some = some[_few_digits(old[some]) == old[some]]
+        new[some] = _few_digits(new[some])
+    return after
+
+
+def _few_digits(values: Array) -> Array:
+    """Return numbers to the digits that sums do not blur: 745.04 for 745.0399999999998."""
+    return np.array([float(f"{value:.12g}") for value in values])
