@@ -447,9 +447,6 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        if not self.asked.among.size:
-            for point in self.asked.points:
-                checked.check_query(self.people.encoding, point)
         if checked.plausible is not None:
             checked.plausible.check(self.people.size)
         return checked

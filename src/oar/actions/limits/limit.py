@@ -237,8 +237,7 @@ class Limits:
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
         plausible: how close other people must be after a move: a share of the people, or `Plausible(…)`; None for no
             limit.
-        as_observed: columns whose limits were observed in the data (`Limits.observed`): a query outside these is not
-            refused.
+        as_observed: columns whose limits were observed in the data (`Limits.observed`).
     """
 
     columns: Mapping[str, Limit] = field(default_factory=dict)
@@ -449,24 +448,6 @@ class Limits:
                 both = (factors, constant), (other_factors, other_constant)
                 if text != other_text and not possible.both(*both):
                     raise OptionError(f"limits: {other_text!r} and {text!r} contradict each other; change one of them.")
-
-    def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
-        """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way in is planned.
-
-        These limits must be checked ones, with bounds as coordinates.
-        """
-        for name, limit in self.columns.items():
-            column = encoding.schema[name]
-            if column.kind == "category" or name in self.as_observed:
-                continue
-            value = float(row[encoding.places[name].start])
-            for _, bound, sign in limit.bounds:
-                if sign * value > sign * bound:
-                    raise DataError(
-                        f"query features: {name!r} must be at {'most' if sign > 0 else 'least'} "
-                        f"{said(column, bound)}, as its limits say, got "
-                        f"{said(column, value)}; correct the query, or widen the limits."
-                    )
 
     @staticmethod
     def observed(people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None) -> Limits:
