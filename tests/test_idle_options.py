@@ -101,3 +101,20 @@ def test_a_verb_names_the_options_that_it_has(name):
         verb(nothing=1)
     with pytest.raises(oar.errors.OptionError, match=f"Did you mean '{known[-1]}'"):
         verb(**{f"{known[-1]}x": 1})
+
+
+@pytest.mark.parametrize("idle", [{"refits": 30}, {"at_least": 0.6}, {"confidence": 0.8}, {"seed": 5}])
+def test_settings_of_random_training_are_refused_where_it_is_said_not_to_be(idle):
+    from sklearn.linear_model import LogisticRegression
+
+    (name,) = idle
+    with pytest.raises(oar.errors.OptionError, match=f"{name}: is of random training"):
+        oar.BlackBox(LogisticRegression(), randomised=False, **idle)
+
+
+def test_settings_of_random_training_are_told_where_it_was_found_not_to_be():
+    from sklearn.linear_model import LogisticRegression
+
+    box = oar.BlackBox(LogisticRegression(), seed=5, confidence=0.8)
+    box.found_random(PEOPLE, False)
+    assert any("confidence and seed of its BlackBox did nothing" in note for note in box.notes)

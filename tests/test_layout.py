@@ -11,6 +11,7 @@ WITHOUT_SOURCE = {"docs", "golden", "matrix", "campaigns", "leaderboard"}  # pag
 OF_SEVERAL = {
     "the whole package": """
         test_exception_types.py test_front_door.py test_idle_options.py test_layout.py test_public_types.py
+        test_wrong_arguments.py
     """,
     "the command, whichever it is": """
         cli/test_bad_input.py cli/test_first_steps.py cli/test_half_characters.py cli/test_long_names.py

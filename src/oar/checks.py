@@ -10,8 +10,11 @@ import functools
 import importlib.util
 import inspect
 import math
+import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -26,6 +29,31 @@ NEAR = 2 / 3  # how alike a name must be to be guessed, by difflib's ratio: as "
 FLAGS = (bool, np.bool_)
 WHOLE = (int, np.integer)
 NUMBERS = (*WHOLE, float, np.floating)
+LARGEST = sys.float_info.max
+PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+HOUSE = {  # classes of ours that arguments are of, whatever is done with them: how one is come by
+    "Population": "an oar.Population(…)",
+    "Query": "an oar.Query(…)",
+    "Keep": "an oar.Keep(…)",
+    "Problem": "an oar.Problem(…)",
+    "OnlineProblem": "an oar.OnlineProblem(…)",
+    "Stream": "an oar.online.Stream, as oar.online.Stream.of_batches([…]) makes one",
+    "Result": "a result, as oar.collective(problem) returns it",
+    "Plan": "a plan, as result.plan is",
+    "OnlinePlan": "a plan over rounds, as result.plan is for an oar.OnlineProblem(…)",
+    "Card": "an oar.results.Card, as plan.card() or oar.results.Card.load(path) returns it",
+    "World": "an oar.worlds.World(…)",
+}
+SINGLE = {"int", "float", "bool", "str", "SolverLike", "SignalLike", "Effort", "Label"}  # never arrays
+PATHS = ({"FilePath"}, {"str", "Path"})
+INSTEAD = {  # wanted, got: what to hand in
+    ("Problem", "Result"): "hand in its problem, result.problem",
+    ("OnlineProblem", "Result"): "hand in its problem, result.problem",
+    ("Result", "Problem"): "hand in oar.collective(problem)",
+    ("Plan", "Result"): "hand in its plan, result.plan",
+    ("Problem", "Population"): "state a problem with oar.Problem(people, model, query, action)",
+}
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -37,7 +65,7 @@ def is_number(value: Any) -> TypeGuard[float]:
     >>> [is_number(value) for value in (1, 0.5, True, "1", None)]
     [True, True, False, False, False]
     """
-    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+    return isinstance(value, NUMBERS) and not isinstance(value, bool) and not is_huge(value)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -46,7 +74,16 @@ def is_whole(value: Any) -> TypeGuard[int]:
     >>> [is_whole(value) for value in (1, 1.0, True)]
     [True, False, False]
     """
-    return isinstance(value, WHOLE) and not isinstance(value, bool)
+    return isinstance(value, WHOLE) and not isinstance(value, bool) and not is_huge(value)
+
+
+def is_huge(value: Any) -> bool:
+    """Report whether a value is a whole number that no float can hold.
+
+    >>> [is_huge(value) for value in (10**400, -(10**400), 10**300, 1e308, "1")]
+    [True, True, False, False, False]
+    """
+    return isinstance(value, int) and value.bit_length() > sys.float_info.max_exp
 
 
 def is_flag(value: Any) -> TypeGuard[bool]:
@@ -81,12 +118,17 @@ def read_only(values: NDArray[Number]) -> NDArray[Number]:
 
 
 def real_numbers(values: Any) -> NDArray[np.float64]:
-    """Return numbers as float64; raise a TypeError for complex ones, whose imaginary parts NumPy would drop."""
+    """Return numbers as float64; raise a TypeError where NumPy would drop something: imaginary parts, or a mask."""
+    if np.ma.is_masked(values):
+        raise TypeError("masked values; fill them first")
     raw = np.asarray(values)
     parts = raw.flat if raw.dtype.kind == "O" else (raw,)
     if any(np.iscomplexobj(part) for part in parts):
         raise TypeError("complex numbers")
-    return np.asarray(raw, dtype=np.float64)
+    try:
+        return np.asarray(raw, dtype=np.float64)
+    except OverflowError:
+        raise ValueError("whole numbers that no float can hold") from None
 
 
 def check_that(holds: Any, argument: str, wanted: str, got: Any) -> None:
@@ -148,6 +190,28 @@ def check_kind(argument: str, value: Any, kind: type[Kind], called: str) -> Kind
     return value
 
 
+def check_type(argument: str, value: Any, types: Set[str]) -> None:
+    """Refuse a value that no parameter annotated with these names can mean.
+
+    >>> check_type("seed", np.zeros(2), {"int"})
+    Traceback (most recent call last):
+    oar.errors.DataError: seed: must be a single value, got ndarray of shape (2,).
+    """
+    if is_huge(value):
+        size = f"{value.bit_length():,} bits"
+        raise DataError(f"{argument}: must not be beyond {LARGEST:.2g}, got a whole number of {size}.")
+    if types <= SINGLE and np.ndim(getattr(value, "shape", 0)):
+        raise DataError(f"{argument}: must be a single value, got {type(value).__name__} of shape {value.shape}.")
+    if types in PATHS:
+        check_that(isinstance(value, str | os.PathLike), argument, "the path of a file or folder", value)
+    got = [one.__name__ for one in type(value).__mro__]
+    if types and types <= HOUSE.keys() and not types & set(got):
+        wanted = " or ".join(HOUSE[name] for name in sorted(types))
+        instead = [INSTEAD[name, one] for name in sorted(types) for one in got if (name, one) in INSTEAD]
+        advice = f"; {instead[0]}" if instead else ""
+        raise DataError(f"{argument}: must be {wanted}, got an object of type {got[0]}{advice}.")
+
+
 def need_jax(name: str) -> None:
     """Raise, with what to install, where JAX is not there."""
     # It is looked for, not imported: many a plan for a linear model never calls it.
@@ -174,7 +238,11 @@ def choose(argument: str, got: object, known: Iterable[str]) -> str:
 
 
 def with_near_names(made: Made) -> Made:
-    """Have a class or a function refuse arguments that it does not know, with those that it does, by an error of ours.
+    """Have a class or a function refuse calls that do not fit it, by errors of ours.
+
+    Refused are arguments that it does not know, with those that it does; arguments that are missing, with what they
+    are; more of them than it takes; whole numbers that no float holds; arrays where the parameter's type is a single
+    value; and objects of other types where it is one of `HOUSE`.
 
     >>> @with_near_names
     ... class Point:
@@ -185,21 +253,81 @@ def with_near_names(made: Made) -> Made:
     oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
     """
     called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
-    name = made.__name__
-    known = list(inspect.signature(called).parameters)[isinstance(made, type) :]  # less self
+    gate = Gate.of(made, called)
 
     @functools.wraps(called)
     def checked(*values: Any, **settings: Any) -> Any:
-        for setting in settings:
-            if not known:
-                raise OptionError(f"{name}: takes no options, got {setting!r}; leave it out.")
-            choose(name, setting, known)
+        gate.check(values, settings)
         return called(*values, **settings)
 
     if not isinstance(made, type):
         return checked  # type: ignore[return-value]
     made.__init__ = checked  # type: ignore[misc]
     return made
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The parameters of a class or a function, and what each call of it is held to."""
+
+    name: str
+    documented: Any
+    own: int  # arguments that Python hands in: self or cls
+    placed: tuple[str, ...]  # in their order, `own` included
+    known: tuple[str, ...]
+    needed: tuple[str, ...]
+    types: Mapping[str, frozenset[str]]
+    any_number: bool
+    any_name: bool
+
+    @staticmethod
+    def of(made: Any, called: Any) -> Gate:
+        """Return the gate of a class, whose parameters are those of its __init__, or of a function or method."""
+        parameters = inspect.signature(called).parameters
+        own = int(next(iter(parameters), "") in ("self", "cls"))
+        shapes = {one.kind for one in parameters.values()}
+        single = {name: one for name, one in parameters.items() if one.kind in (*PLACED, *NAMED)}
+        placed = tuple(name for name, one in single.items() if one.kind in PLACED)
+        known = tuple(name for name, one in single.items() if one.kind in NAMED)[own:]
+        needed = tuple(name for name, one in single.items() if one.default is one.empty)[own:]
+        types = {name: frozenset(str(one.annotation).split(" | ")) for name, one in single.items()}
+        free = inspect.Parameter.VAR_POSITIONAL in shapes, inspect.Parameter.VAR_KEYWORD in shapes
+        return Gate(made.__name__, made, own, placed, known, needed, types, *free)
+
+    def check(self, values: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
+        """Refuse a call with these arguments, unless it fits."""
+        for setting in () if self.any_name else settings:
+            if not self.known:
+                raise OptionError(f"{self.name}: takes no options, got {setting!r}; leave it out.")
+            choose(self.name, setting, self.known)
+        if len(values) > len(self.placed) and not self.any_number:
+            most, got = len(self.placed) - self.own, len(values) - self.own
+            raise OptionError(f"{self.name}: must be called as {self}, got {got} arguments for {most} places.")
+        given = dict(zip(self.placed, values, strict=False))
+        for setting in settings:
+            if setting in given:
+                raise OptionError(f"{setting}: must be given once, got two values; call {self}.")
+        given |= settings
+        missing = [name for name in self.needed if name not in given]
+        if missing:
+            raise DataError(f"{', '.join(missing)}: must be given, got nothing; call {self}{self._said_of(missing)}.")
+        for name, value in given.items():
+            types = self.types.get(name, frozenset())
+            if value is not None or "None" not in types:
+                check_type(name, value, types - {"None"})
+
+    def _said_of(self, missing: list[str]) -> str:
+        """Say what the missing arguments are, by the docstring."""
+        text = inspect.getdoc(self.documented) or ""
+        ends = r"(?=[.;:]\s|\.?$(?!\n {8}))"
+        found = {name: re.search(rf"^ *{name}: (.+?){ends}", text, re.MULTILINE | re.DOTALL) for name in missing}
+        said = [f"{name}: {' '.join(one[1].split())}" for name, one in found.items() if one]
+        return f", with {'; '.join(said)}" if said else ""
+
+    def __str__(self) -> str:
+        """Show how it is called."""
+        shown = [name if name in self.needed else f"{name}=…" for name in self.known]
+        return f"{self.name}({', '.join(shown)})"
 
 
 def check_text(argument: str, value: object, instead: str = "correct it") -> None:

@@ -55,7 +55,7 @@ def replace_atomically(path: Path, private: bool = False) -> Iterator[IO[bytes]]
         raise StorageError(f"cannot write {path}: {error.strerror}. Make room, or choose another place.") from error
 
 
-def write_text(path: str | Path, text: str, private: bool = False) -> None:
+def write_text(path: str | os.PathLike[str], text: str, private: bool = False) -> None:
     """Write a text; the file is replaced whole or not at all, and folders that are missing are made."""
     with replace_atomically(Path(path), private) as file:
         file.write(text.encode())

@@ -20,7 +20,7 @@ from oar.actions.perturb import check_budget
 from oar.actions.relabel import NO_LABELS
 from oar.actions.sets.cost_region import CostRegion, distance_scales, measure, spreads_of
 from oar.actions.withhold import NO_LEAVERS
-from oar.checks import check_kind, check_that, choose, is_number, with_near_names
+from oar.checks import check_that, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
 from oar.estimators.recognise import is_estimator, recognised
@@ -106,8 +106,6 @@ class Problem:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        check_kind("people", self.people, Population, "an oar.Population(…)")
-        check_kind("query", self.query, Query, "an oar.Query(…)")
         object.__setattr__(self, "action", as_action(self.action))
         object.__setattr__(self, "model", as_model(self.model))
         self.model.check(self.people)
@@ -118,8 +116,6 @@ class Problem:
                 "oar.Perturb(…)."
             )
         object.__setattr__(self, "people", self.model.prepared(self.people))
-        if self.keep is not None:
-            check_kind("keep", self.keep, Keep, "an oar.Keep(…)")
         _ = self.wishes, self.allowance, self.levers, self.best, self.limits, self.kept
         self.model.check_question(bool(self.asked.among.size), self.levers.given)
         if not self.several:
@@ -447,9 +443,6 @@ class Problem:
                 )
             return None
         checked = (limits or Limits()).check(self.people.encoding.schema).naming(self.people.index, self.people.size)
-        if not self.asked.among.size:
-            for point in self.asked.points:
-                checked.check_query(self.people.encoding, point)
         if checked.plausible is not None:
             checked.plausible.check(self.people.size)
         return checked

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oar.actions.limits.limit import Limit, Limits
+from oar.checks import with_near_names
 from oar.datasets.dataset import TableDataset, with_levels
 from oar.datasets.idx import read_content
 from oar.errors import StorageError
@@ -114,6 +115,7 @@ LIMITS = Limits(
 )
 
 
+@with_near_names
 def adult(path: str | Path, *, missing: str = "drop", weighted: bool = False) -> TableDataset:
     """Return the people of UCI's Adult files: 12 features, and an income of "<=50K" or ">50K".
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import choose
+from oar.checks import choose, with_near_names
 from oar.datasets.idx import parse_idx, read_content
 from oar.datasets.mirrors import BY_HAND, STANDARD_SHA256, cache_folder, find_file, standard_content
 from oar.errors import StorageError
@@ -17,6 +17,7 @@ PREFIXES = {"train": "train", "test": "t10k"}
 SIDE = 28
 
 
+@with_near_names
 def mnist_images(
     part: str = "train", folder: str | Path | None = None, download: bool = True
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import with_near_names
 from oar.datasets.dataset import Dataset
 from oar.errors import StorageError
 from oar.opening import read_json, read_npz, regular
@@ -27,6 +28,7 @@ SHIPPED = Path(__file__).parent / "data"
 REMEDY = "Reinstall the package, or make the three files again with `oar embed-mnist`."
 
 
+@with_near_names
 def mnist_embedding(folder: str | Path | None = None) -> Dataset:
     """Return the embedded training images: 60,000 × 10, labelled with their digits.
 
@@ -52,6 +54,7 @@ def mnist_embedding(folder: str | Path | None = None) -> Dataset:
     )
 
 
+@with_near_names
 def mnist_decoder(folder: str | Path | None = None) -> dict[str, NDArray[np.float32]]:
     """Return the decoder's weights and biases by name, for `oar_paper.embedding.vae.decode`.
 
@@ -66,6 +69,7 @@ def mnist_decoder(folder: str | Path | None = None) -> dict[str, NDArray[np.floa
     return _read_checked(place / DECODER_FILE, mnist_provenance(place), names)
 
 
+@with_near_names
 def mnist_provenance(folder: str | Path | None = None) -> dict[str, Any]:
     """Return how the embedding was made: command, settings, choices, losses, accuracies, versions, checksums.
 

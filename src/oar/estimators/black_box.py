@@ -8,6 +8,7 @@ copies, so that what it does to its inputs does us no harm; if it does anything,
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from oar.checks import check_flag, check_seed, choose, is_number, is_whole, with
 from oar.errors import DataError, EstimatorError, OptionError
 from oar.estimators.rows import EstimatorData, RowConversion, last_step, seed_names, takes, unfitted, weight_argument
 from oar.estimators.twin import Array
-from oar.models.protocol import Capabilities
+from oar.models.protocol import Capabilities, asked_of_rows, class_code
 from oar.people import Population
 from oar.people.wording import counted
 from oar.progress import check_interrupted
@@ -32,6 +33,7 @@ LARGEST = 2**31 - 1  # the largest seed that every library takes
 LEAST = 1e-6  # probabilities are not told apart below this: forests say 0 where they mean "few"
 LOOKED_AT = 2  # trainings, and questions, whose inputs are compared with what they were
 CHANGES = "It changes the data that it is given, in place; it was given copies, so that nothing of yours changed."
+IDLE = "Training was found not to be random on these people, so that {} of its BlackBox did nothing."
 NO_PROBABILITIES = (
     "It has no predict_proba, so the goal loss is a label distance: how far from the query the nearest place is, in "
     "standard deviations of the features, to which it gives the goal."
@@ -199,6 +201,10 @@ class BlackBox(Capabilities):
                 f"refits: must be enough to be sure of a share of at_least={at_least:g}, got {refits}: even all of "
                 f"these show {most:.3g} at most, with confidence {confidence:g}; allow more refits, or a smaller share."
             )
+        settings = {"refits": refits, "at_least": at_least, "confidence": confidence}
+        settings |= {} if self._function else {"seed": seed}  # a function is handed one, random or not
+        self._of_random = [name for name, value in settings.items() if value != _usual(name)]
+        check_not_idle(self._of_random, randomised is False)
         self.randomised, self.refits, self.at_least = randomised, int(refits), float(at_least)
         self.confidence, self.seed = float(confidence), int(seed)
         self._found_random: WeakKeyDictionary[Population, bool] = WeakKeyDictionary()
@@ -225,6 +231,8 @@ class BlackBox(Capabilities):
     def found_random(self, people: Population, found: bool) -> None:
         """Store whether training was found to be random; this may differ for other people."""
         self._found_random[people] = found
+        if not found and self._of_random:
+            self.note(IDLE.format(" and ".join(self._of_random)))
 
     def _predicts_values(self) -> bool:
         if self._function or not hasattr(self.estimator, "__sklearn_tags__"):
@@ -270,11 +278,13 @@ class BlackBox(Capabilities):
             "and asked; oar.collective plans for it, and for this use a model of oar.models."
         )
 
+    @with_near_names
     def fit(self, people: Population) -> Box:
         """Train it once, with its own seed, on people as they are."""
         self.check(people)
         return self.train(people, np.asarray(people.features, dtype=np.float64), self.seed)
 
+    @asked_of_rows
     def probabilities(self, parameters: Box, features: Any) -> Array:
         """Return class probabilities (..., k), none of them below 1e-6."""
 
@@ -286,15 +296,18 @@ class BlackBox(Capabilities):
 
         return _row_by_row(asked, features)
 
+    @asked_of_rows
     def predict(self, parameters: Box, features: Any) -> NDArray[Any]:
         """Return class codes (...), or values (..., o), by its own `predict` where it has one."""
         return _row_by_row(parameters.predictions, features)
 
+    @asked_of_rows
     def goal_loss(self, parameters: Box, features: Any, goal: Any) -> Array:
         """Return −log p(goal | x) (...), or half the squared distance from a value (o,)."""
         if self.regresses:
             return 0.5 * ((self.predict(parameters, features) - np.asarray(goal, dtype=np.float64)) ** 2).sum(axis=-1)
-        return -np.log(self.probabilities(parameters, features)[..., goal])
+        found = self.probabilities(parameters, features)
+        return -np.log(found[..., class_code(goal, found.shape[-1])])
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -365,6 +378,19 @@ class BlackBox(Capabilities):
                 "have some; leave them out of the Population."
             )
         return {"sample_weight": weights}
+
+
+def check_not_idle(settings: list[str], never_random: bool) -> None:
+    """Refuse settings of random training where it is said not to be random."""
+    if never_random and settings:
+        raise OptionError(
+            f"{settings[0]}: is of random training, which randomised=False says this is not; leave it out."
+        )
+
+
+def _usual(setting: str) -> Any:
+    """Return the default of a setting."""
+    return inspect.signature(BlackBox).parameters[setting].default
 
 
 WAYS = ("predict_proba", "predict")

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import with_near_names
 from oar.errors import DataError
 from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
-from oar.models.protocol import delegated
+from oar.models.protocol import asked_of_rows, delegated
 from oar.models.training import Array
 from oar.people import Population
 
@@ -155,6 +156,7 @@ class Twin(Differentiable):
         handing = self.handing(people)
         return Original(self, *trained(self.estimator, handing.handed(people, features)), handing)
 
+    @with_near_names
     def fit(self, people: Population) -> TwinParameters:
         """Train the estimator itself, and read what it has learned: then the twin predicts just as it does.
 
@@ -181,11 +183,13 @@ class Twin(Differentiable):
         found = self.core.outputs(parameters.core, parameters.front.transform(rows.reshape(-1, rows.shape[-1])))
         return found.reshape((*rows.shape[:-1], found.shape[-1]))
 
+    @asked_of_rows
     def probabilities(self, parameters: Any, features: Any) -> Array:
         """Return class probabilities (..., k), as the estimator has them; of margins, their softmax."""
         found = None if self.regresses else self.core.probabilities(self._all_outputs(parameters, features))
         return super().probabilities(parameters, features) if found is None else found
 
+    @asked_of_rows
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         found = self._all_outputs(parameters, features)

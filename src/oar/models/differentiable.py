@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import need_jax
+from oar.checks import need_jax, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models.protocol import Capabilities, Score
+from oar.models.protocol import Capabilities, Score, asked_of_rows, class_code
 from oar.people import Population
+from oar.people.tables.arrays import as_floats
 
 FITTED = 1e-8  # the gradient norm to which `fit` goes
 ROWS = 1_000  # people whose outputs are computed side by side
@@ -100,6 +101,7 @@ class Differentiable(Capabilities):
 
         return AutodiffTraining(self, features, targets, weights)
 
+    @with_near_names
     def fit(self, people: Population) -> Any:
         """Refit from scratch; return parameters in the model's own form (a pytree of NumPy arrays).
 
@@ -118,6 +120,7 @@ class Differentiable(Capabilities):
             )
         return training.parameters(found.parameters)
 
+    @asked_of_rows
     def probabilities(self, parameters: Any, features: Any) -> NDArray[np.float64]:
         """Return class probabilities (..., k): softmax of the outputs, and for a single one of it and 0.
 
@@ -132,6 +135,7 @@ class Differentiable(Capabilities):
             found = np.concatenate([np.zeros_like(found), found], axis=-1)
         return softmax(found, axis=-1)
 
+    @asked_of_rows
     def predict(self, parameters: Any, features: Any) -> NDArray[Any]:
         """Return class codes (...), or predicted values (..., o)."""
         found = self._all_outputs(parameters, features)
@@ -140,6 +144,7 @@ class Differentiable(Capabilities):
         codes = [self.predicted_class(row) for row in found.reshape(-1, found.shape[-1])]
         return np.array(codes, dtype=np.intp).reshape(found.shape[:-1])
 
+    @asked_of_rows
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> NDArray[np.float64]:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         target = self._target_of(goal, self._all_outputs(parameters, features).shape[-1])
@@ -148,8 +153,9 @@ class Differentiable(Capabilities):
     def _target_of(self, goal: Any, width: int) -> NDArray[np.float64]:
         """Return the target (o,) of a goal, a class code or values, where there are so many outputs."""
         if self.regresses:
-            return np.broadcast_to(np.asarray(goal, dtype=np.float64), (width,))
-        return np.asarray(self.target_rows(np.eye(max(width, 2))[[goal]]))[0]
+            return np.broadcast_to(as_floats(goal, "goal"), (width,))
+        classes = max(width, 2)
+        return np.asarray(self.target_rows(np.eye(classes)[[class_code(goal, classes)]]))[0]
 
     def _all_outputs(self, parameters: Any, features: Any) -> NDArray[np.float64]:
         return self._mapped(self.outputs, parameters, features)

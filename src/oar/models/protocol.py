@@ -6,6 +6,7 @@ a refit is a function: same people, same parameters.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
@@ -13,8 +14,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import check_that, is_whole, with_near_names
+from oar.errors import DataError, OARError
 from oar.models.training import Array
 from oar.people import Population
+from oar.people.tables.arrays import as_floats
 
 Parameters = TypeVar("Parameters")
 Kind = TypeVar("Kind")
@@ -91,6 +95,43 @@ def delegated(part: str, *names: str) -> Callable[[type[Kind]], type[Kind]]:
         return kind
 
     return with_those_of_its_part
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # of what is read of values that do not belong
+
+
+def asked_of_rows(method: Method) -> Method:
+    """Have a model's method (parameters, features, …) refuse what is not of what it has learned, by errors of ours."""
+
+    @with_near_names
+    @functools.wraps(method)
+    def checked(self: Any, parameters: Any, features: Any, *goal: Any, **named: Any) -> Any:
+        rows = as_floats(features, "features")
+        check_that(rows.ndim, "features", "those of one person (d,) or of several (n, d)", features)
+        try:
+            return method(self, parameters, rows, *goal, **named)
+        except OARError:
+            raise
+        except UNFIT as error:
+            raise DataError(
+                f"parameters, features: must be what {self.name} has learned, and rows of as many features, got an "
+                f"object of type {type(parameters).__name__} and features of shape {rows.shape} ({error})."
+            ) from error
+
+    return checked  # type: ignore[return-value]
+
+
+def class_code(goal: Any, classes: int) -> int:
+    """Return a goal that is the code of one of so many classes.
+
+    >>> class_code(-1, 3)
+    Traceback (most recent call last):
+    oar.errors.DataError: goal: must be the code of a class, from 0 to 2, got -1.
+    """
+    fits = is_whole(goal) and 0 <= goal < classes
+    check_that(fits, "goal", f"the code of a class, from 0 to {classes - 1}", goal)
+    return int(goal)
 
 
 class Model(Protocol[Parameters]):

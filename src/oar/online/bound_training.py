@@ -29,6 +29,7 @@ from oar.errors import DataError
 from oar.models import Centroids
 from oar.models.linear.losses import Linear, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, units_of
+from oar.models.protocol import UNFIT
 from oar.models.training import Array, Fit
 from oar.online.rules.protocol import Update
 from oar.people import Population
@@ -75,7 +76,11 @@ def flat_form(training: Any, given: Any, argument: str) -> Array:
                     f"got shape {array.shape}."
                 )
     else:
-        flat = np.array(training.flat(given))
+        try:
+            flat = np.array(training.flat(given), dtype=np.float64)
+        except UNFIT as error:
+            got = f"an object of type {type(given).__name__} ({error})"
+            raise DataError(f"{argument}: must be what the model has learned, as fit returns it, got {got}.") from None
     if flat.shape != (training.parameter_count,) or not np.isfinite(flat).all():
         raise DataError(
             f"{argument}: must be the model's {training.parameter_count} parameters, all finite, got "

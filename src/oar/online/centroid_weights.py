@@ -12,12 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.online.problem import OnlineProblem
 from oar.online.rules.refits import Array, class_totals, read_in
 from oar.online.stream import HISTORY
 
 
+@with_near_names
 def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array:
     """Return ω_{t,i} (n,) for the centroids after round t = `number`; None means the last.
 
@@ -30,7 +32,7 @@ def centroid_weights(problem: OnlineProblem, number: int | None = None) -> Array
             "for nearest centroid, and for rules that say what share of a centroid they keep (kept_share)."
         )
     last = problem.rounds - 1 if number is None else number
-    if not 0 <= last < problem.rounds:
+    if not (is_whole(last) and 0 <= last < problem.rounds):
         raise DataError(f"number: must be a round, from 0 to {problem.rounds - 1}, got {number!r}.")
     stream, reads, started = problem.stream, problem.rule.reads, problem.started
     people, batches = stream.people, class_totals(stream)

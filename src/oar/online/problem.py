@@ -99,11 +99,6 @@ class OnlineProblem(Problem):
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together, naming the argument."""
-        if not isinstance(self.stream, Stream):
-            raise DataError(
-                f"stream: must be an oar.online.Stream, got an object of type {type(self.stream).__name__}; make it "
-                "with oar.online.Stream.of_batches([…])."
-            )
         if isinstance(self.rule, type):
             raise DataError(f"rule: must be a rule, got the class {self.rule.__name__}; call it with its settings.")
         for part in ("name", "reads", "update", "pull_back"):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import with_near_names
+from oar.checks import check_that, with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
 from oar.goals.wishes import Aggregate, mean
@@ -82,6 +82,7 @@ class Rollout:
 
     def __init__(self, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> None:
         """Read what is wanted; nothing is fitted yet."""
+        check_that(together is None or callable(together), "together", "a function of losses, or None", together)
         self.problem, self.passes = problem, 0
         self.aim = Aim.of(problem, together, by)
         self._classes = () if problem.regresses else problem.stream.people.classes

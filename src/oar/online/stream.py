@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.checks import with_near_names
+from oar.checks import check_that, is_listing, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.people.labels import label_array
@@ -38,10 +38,6 @@ class Stream:
 
     def __post_init__(self) -> None:
         """Refuse rounds that nobody arrives in, and rows that do not fit."""
-        if not isinstance(self.people, Population):
-            raise DataError(
-                f"people: must be an oar.Population(…), got an object of type {type(self.people).__name__}."
-            )
         if self.people.streamed:
             raise OptionError(
                 "people: must be in memory to come in rounds, got people in parts; give an oar.Population of arrays."
@@ -62,6 +58,7 @@ class Stream:
             raise DataError(f"when: somebody must arrive in every round, got nobody in round {empty[0]}.")
 
     @classmethod
+    @with_near_names
     def of_batches(
         cls, batches: Iterable[Any], history: PeopleLike | None = None, who: bool | ArrayLike | None = None
     ) -> Stream:
@@ -77,6 +74,7 @@ class Stream:
         >>> stream.rounds, stream.when.tolist(), stream.who.tolist()
         (2, [0, 0, 1, 1], [0, 1, 0, 1])
         """
+        check_that(np.iterable(batches), "batches", "a list of people, or of pairs (features, labels)", batches)
         each = [as_batch(batch, f"batches[{number}]") for number, batch in enumerate(batches)]
         if not each:
             raise DataError("batches: must be at least one, got none; a stream of no rounds changes nothing.")
@@ -136,7 +134,7 @@ def _persons(who: Any, sizes: Sequence[int]) -> NDArray[np.intp] | None:
                 "give a list with each batch's numbers of persons."
             )
         return np.tile(np.arange(sizes[0]), len(sizes))
-    given = list(who) if isinstance(who, Iterable) and not isinstance(who, str) else []
+    given = list(who) if is_listing(who) else []
     if len(given) != len(sizes):
         raise DataError(f"who: must be True, or the persons of each of {len(sizes)} batches, got {who!r}.")
     for number, (some, size) in enumerate(zip(given, sizes, strict=True)):

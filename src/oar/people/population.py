@@ -119,6 +119,7 @@ class Population(PopulationInParts):
         self._order: Any = [table.names.index(label) for label in self.classes] if table.names else slice(None)
 
     @classmethod
+    @with_near_names
     def from_frame(
         cls,
         frame: Frame,
@@ -151,6 +152,7 @@ class Population(PopulationInParts):
         return people
 
     @classmethod
+    @with_near_names
     def read(
         cls,
         path: FilePath,

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget, is_single_budget
 from oar.actions.sets.norms import Allowance
-from oar.checks import real_numbers
+from oar.checks import real_numbers, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.parts.population import StreamedPopulation
 from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
+from oar.people.wording import counted
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import publish
 from oar.plans.cards.publish_classes import class_card
@@ -27,6 +28,7 @@ from oar.progress import Progress
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import RefitResult
 from oar.streaming.passes import BLOCK, SignalPath, Spec, in_memory
+from oar.typing import FilePath
 
 if TYPE_CHECKING:
     from oar.plans.robustness import Robustness
@@ -95,7 +97,8 @@ class Plan:
         """Return the moves of some consecutive people of the problem's population."""
         return self.mover().of_chunk(chunk)
 
-    def write_moves(self, folder: Any) -> list[Path]:
+    @with_near_names
+    def write_moves(self, folder: FilePath) -> list[Path]:
         """Write everyone's moves to Parquet files in a folder, part by part, and return the files.
 
         Each has a column `position` and one for each feature. A part is whole or not there, and those that are there
@@ -194,16 +197,13 @@ class Plan:
         refits = Refits(self.followed(card))
         return card, refits.verdict(refits.planned)
 
+    @with_near_names
     def followed(self, card: Card) -> MemberPlan:
         """Return what comes of this plan if every participant makes the move that it finds on a card.
 
         Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned. Nobody moves farther
         than the card's common budget, nor than the problem allows.
         """
-        if not isinstance(card, Card):
-            raise DataError(
-                f"card: must be an oar.results.Card, got {card!r}; use plan.card() or oar.results.Card.load(path)."
-            )
         problem, people = self.problem, self.problem.people
         problem.only_one_refit("a card")
         classes = None if problem.regresses else people.classes
@@ -252,7 +252,7 @@ class MemberPlan(Plan):
         people = self.problem.people
         if budget is not None:
             raise DataError("budget: this plan has one move for each person as planned, and none for other budgets.")
-        if any(given is not None and len(given) != people.size for given in (features, labels)):
+        if any(given is not None and np.shape(given)[:1] != (people.size,) for given in (features, labels)):
             raise DataError(f"features: must be the plan's own {people.size} people, in order; leave them out.")
         return as_given(self.each.copy(), people.names, people.index)
 
@@ -438,7 +438,8 @@ class SignalPathPlan(Plan):
         raise OptionError("plan: plans for people in parts have no card yet; use plan.write_moves(folder).")
 
     def _actors(self) -> list[str]:
-        return [f"{self.problem.people.size:,} members move by a walk of {len(self.walk.strides)} steps"]
+        move = counted(self.problem.people.size, "member moves", "members move")
+        return [f"{move} by a walk of {counted(len(self.walk.strides), 'step', 'steps')}"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oar.people.wording import counted
 from oar.pictures.markup import joined, table, tag
 from oar.pictures.numbers import number, percent
 from oar.plans.explain.effort import Efforts
@@ -40,9 +41,9 @@ def summary_table(result: Result) -> str:
     chances = goal_probability(problem, audit.loss_before), goal_probability(problem, audit.loss)
     if None not in chances:
         rows.append(("probability of the goal", *map(percent, chances)))
-    acts = f"{number(audit.movers)} members move, effort {number(audit.effort)}"
+    acts = f"{counted(audit.movers, 'member moves', 'members move')}, effort {number(audit.effort)}"
     acts += f"; {number(audit.relabelled)} labels change" if audit.relabelled else ""
-    acts += f"; {number(audit.leavers)} members leave" if audit.leavers else ""
+    acts += f"; {counted(audit.leavers, 'member leaves', 'members leave')}" if audit.leavers else ""
     title = tag("p", tag("strong", f"{result.status}"), f": goal {problem.goal_words}; {acts}")
     return joined([title, table(["", "before", "after"], rows), tag("p", result.explanation)])
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.choice import part_of
 from oar.actions.limits.limit import Limit, Limits
-from oar.checks import check_kind, check_seed, check_whole, with_near_names
+from oar.checks import check_seed, check_whole, with_near_names
 from oar.errors import OARError
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
@@ -185,7 +185,6 @@ def alternatives(
     """
     check_whole("n", n, 1)
     check_seed(seed)
-    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     problem.only_moves("oar.questions.alternatives")
     best = Alternative.of("the best found", collective(problem, solver=solver, progress=progress))
     if not best.movers.any():

@@ -64,6 +64,7 @@ class AuditedRow(NamedTuple):
         return np.inf if self.broken else self.price
 
 
+@with_near_names
 class Cheapest:
     """People, a model and limits, prepared for any number of queries: the model is fitted once, and audited once.
 
@@ -76,7 +77,6 @@ class Cheapest:
 
     def __init__(self, people: Population, model: ModelLike, limits: LimitsLike = None) -> None:
         """Check what can be checked without a query."""
-        check_kind("people", people, Population, "an oar.Population(…)")
         if people.encoding is None:
             raise DataError(
                 "people: must be a table, whose columns are known, got an array of numbers; use "
@@ -100,6 +100,7 @@ class Cheapest:
         """The solver, with the model fitted."""
         return AdviceSolver(self.people, self.model, self.limits)
 
+    @with_near_names
     def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
         """Return the cheapest change for one person.
 
@@ -227,7 +228,7 @@ class Cheapest:
         return Problem(self.people, self.model, query, Perturb(0.0))
 
     def _own(self, own: Mapping[str, Any] | None) -> dict[str, Limit]:
-        own = own or {}
+        own = {} if own is None else own
         if not isinstance(own, Mapping):
             raise DataError(f"own: must be a mapping of columns to Limit(…), got {own!r}.")
         names = self.people.table.schema.names

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_kind, with_near_names
+from oar.checks import with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals.held_out import held_out_people
 from oar.people.groups import grouped
@@ -215,7 +215,6 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
         groups: how bystanders are grouped: a column's name (as it was before any move; numbers of many values are cut
             into quarters), several names, or one value for each person.
     """
-    check_kind("result", result, Result, "what oar.collective returns")
     problem = result.problem
     others = [] if held_out is None else [held_out_people(problem.people, problem.regresses, held_out)]
     by = [] if groups is None else [grouped(problem.people, groups)]

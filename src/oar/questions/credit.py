@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_kind, check_seed, check_whole, choose, with_near_names
+from oar.checks import check_seed, check_whole, choose, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.online import Rollout
 from oar.people.groups import grouped
@@ -156,7 +156,6 @@ def credit(
         seed: of these orders.
         progress: whether to show refits on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    check_kind("result", result, Result, "what oar.collective returns")
     choose("method", method, METHODS)
     check_seed(seed)
     if draws is not None:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_flag, check_kind, choose, with_near_names
+from oar.checks import check_flag, choose, with_near_names
 from oar.defences import Defence, as_defence
 from oar.defences.refit import DefendedRefit, defended_refit
 from oar.errors import NumericsError, OptionError
@@ -216,7 +216,6 @@ def leverage(problem: Problem | OnlineProblem, defence: DefenceLike | None = Non
     defences = as_defence(defence)
     if isinstance(problem, OnlineProblem):
         return _over_time(problem, defences, everyone)
-    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     check_felt(defences)
     _only_means(problem)
     refit = defended_refit(problem.people, problem.model, defences)
@@ -238,7 +237,7 @@ def _over_time(problem: OnlineProblem, defence: Defence, everyone: bool) -> Leve
     slopes = walk.gradient(path, None).gradient
     acts = _acting(problem, everyone) & (problem.stream.when >= 0)
     loss = float(problem.weights @ path.losses)
-    note = f"Adjoint: one sweep back through {problem.rounds} rounds of {problem.rule.name}."
+    note = f"Adjoint: one sweep back through {counted(problem.rounds, 'round', 'rounds')} of {problem.rule.name}."
     slopes = np.where(acts[:, None], slopes, 0.0)
     return Leverage(problem, defence, slopes, loss, acts, note, problem.stream.when)
 

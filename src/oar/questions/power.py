@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.perturb import check_budget
-from oar.checks import check_kind, check_seed, with_near_names
+from oar.checks import check_seed, with_near_names
 from oar.errors import DataError, NumericsError
 from oar.online import OnlineProblem
 from oar.pictures.notebook import ShownAsText
@@ -108,7 +108,6 @@ def power(
             plan's if left out.
         seed: of the draw of members.
     """
-    check_kind("result", result, Result, "a result of oar.collective or oar.joint")
     problem = result.problem
     problem.only_moves("a power curve")
     movers = moves_of(result).any(axis=1)

@@ -110,7 +110,8 @@ class Transfer(ShownAsText):
     def __repr__(self) -> str:
         """Show it in one line."""
         reached, hoped = (sum(getattr(row, name) for row in self.rows) for name in ("success", "predicted_success"))
-        return f"Transfer({len(self.rows)} plans by surrogates: {reached} succeed, {hoped} were predicted to)"
+        plans = counted(len(self.rows), "plan", "plans")
+        return f"Transfer({plans} by surrogates: {reached} succeed, {hoped} were predicted to)"
 
     def plot(self) -> Figure:
         """Return a figure: predicted against true goal losses, and success by amount of data, number and family."""

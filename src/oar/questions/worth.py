@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_kind, check_seed, is_whole, with_near_names
+from oar.checks import check_seed, is_whole, with_near_names
 from oar.defences import Defence, as_defence
 from oar.defences.refit import defended_refit
 from oar.errors import DataError, OptionError
@@ -122,7 +122,6 @@ def worth(
         folds: of the cross-validation; None means 5.
         seed: of who is in which fold.
     """
-    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     problem.only_one_refit("oar.questions.worth")
     defences = as_defence(defence)
     if not getattr(defences, "parts", (defences,)):

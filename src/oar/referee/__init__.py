@@ -20,6 +20,7 @@ from oar.errors import OptionError
 from oar.estimators.black_box import Box
 from oar.models import TestTimeBatchNorm
 from oar.online import OnlineProblem
+from oar.people.wording import counted
 from oar.plans import Audit, Plan, Proposal, Result
 from oar.plans.moves.submitted import given_plan
 from oar.plans.proof import Proof
@@ -101,7 +102,7 @@ def _held_to(asked: Problem, found: Audit, who: str | None, plan: Plan) -> Audit
     """Return an audit held to what was asked: who may move, and how many of those who are still to be chosen."""
     broken = []
     if asked.best is not None and found.movers > asked.best.number:
-        broken.append(f"{found.movers} members move, limit {asked.best.number}")
+        broken.append(f"{counted(found.movers, 'member moves', 'members move')}, limit {asked.best.number}")
     if who == MEMBERS and plan.query_move.any():
         broken.append("the query moves, and only members may")
     if who == QUERY and found.movers + found.relabelled + found.leavers:

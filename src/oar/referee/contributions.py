@@ -20,6 +20,7 @@ from oar.errors import DataError
 from oar.people import Chunk, Population
 from oar.people.labels import label_array
 from oar.people.tables.encoding import LARGEST
+from oar.people.wording import counted
 from oar.plans import LeverPlan, Plan
 from oar.problem import Problem
 
@@ -360,7 +361,7 @@ class Contributions:
             return
         self._tell(away & ~limits.mask, "leaves without taking part")
         if self.leavers > limits.most:
-            self._broken.append(f"{self.leavers} members leave, limit {limits.most}")
+            self._broken.append(f"{counted(self.leavers, 'member leaves', 'members leave')}, limit {limits.most}")
 
     def _can_be_trained_on(self, after: Array, weights: Array) -> bool:
         """Report, and say if not, whether somebody is left in every class."""

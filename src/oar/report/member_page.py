@@ -201,9 +201,10 @@ def _otherwise(facts: Facts) -> list[str]:
         return said
     enough, movers = facts["least"]["people_at_most"], facts["outcome"]["movers"]
     if enough is not None and enough < movers:
+        were = counted(enough, "certain one of them was", "certain ones of them were")
         said.append(
-            f"The organiser’s list asks {movers:,} members; {enough:,} certain ones of them were found to be enough "
-            "for it. As many others need not be, and this page does not know whether you are one of them."
+            f"The organiser’s list asks {movers:,} members; {were} found to be enough for it. "
+            "As many others need not be, and this page does not know whether you are one of them."
         )
     shaken = facts["robustness"]
     if shaken is not None and shaken["of"] == "answers":  # a member has the card, and no row of the moves

@@ -157,6 +157,7 @@ def current_effort() -> EffortLevel:
     return _effort.get()
 
 
+@with_near_names
 @contextmanager
 def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
     """Set the default effort of all solvers in a `with` block; None leaves it unchanged.
@@ -335,6 +336,7 @@ def names() -> list[str]:
     return list(dict.fromkeys(one.name for one in (*_ours, *_own) if not one.wraps))
 
 
+@with_near_names
 def register(solver: Registered) -> Registered:
     """Add a solver of your own, a class or an object, so that its name and "auto" find it; return it.
 
@@ -356,6 +358,7 @@ def register(solver: Registered) -> Registered:
     return solver
 
 
+@with_near_names
 def unregister(name: str) -> None:
     """Remove a solver of your own from the registry."""
     choose("name", name, [one.name for one in _own])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.checks import choose
+from oar.checks import choose, with_near_names
 from oar.errors import OptionError, StorageError
 from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
@@ -43,6 +43,7 @@ class Study(ShownAsText):
     path: Path
 
     @classmethod
+    @with_near_names
     def open(cls, store: FilePath) -> Study:
         """Return the study in a file, without its problem; raise for a file without a study."""
         with Store(store):
@@ -95,7 +96,8 @@ class Study(ShownAsText):
         grouped = done.groupby(["model", "participation", "budget"], dropna=False, sort=False)["success"]
         return grouped.agg(rate=lambda values: float(values.mean()), cells="size").reset_index()
 
-    def to_parquet(self, path: Any, timing: bool = False) -> None:
+    @with_near_names
+    def to_parquet(self, path: FilePath, timing: bool = False) -> None:
         """Write the table as Parquet; the file is whole or not there."""
         _check_ending(path, "to_parquet", ".csv")
         try:
@@ -109,7 +111,8 @@ class Study(ShownAsText):
         with replace_atomically(Path(path)) as file:
             file.write(buffer.getvalue())
 
-    def to_csv(self, path: Any, timing: bool = False) -> None:
+    @with_near_names
+    def to_csv(self, path: FilePath, timing: bool = False) -> None:
         """Write the table as CSV, numbers to the last bit; the file is whole or not there.
 
         An apostrophe precedes any text that a spreadsheet would take for a formula.
@@ -124,7 +127,8 @@ class Study(ShownAsText):
 
         return draw(self)
 
-    def figure(self, path: Any) -> None:
+    @with_near_names
+    def figure(self, path: FilePath) -> None:
         """Write the phase diagram to a .png, .svg or .pdf file."""
         kind = choose("path", Path(path).suffix.lower(), FORMATS)[1:]
         buffer = io.BytesIO()

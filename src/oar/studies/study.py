@@ -59,7 +59,6 @@ def study(
         client: a `dask.distributed.Client` with workers to use instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
-    check_kind("problem", problem, Problem, "an oar.Problem(…)")
     problem.only_one_refit("oar.study")
     check_executor(workers, client)
     check_known(solver)

@@ -14,7 +14,7 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
 from oar.actions.perturb import is_single_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_kind, check_that, is_number, is_text, is_whole, with_near_names
+from oar.checks import check_that, is_number, is_text, is_whole, with_near_names
 from oar.errors import OptionError
 from oar.problem import Query
 from oar.tolerances import ROUNDING
@@ -60,7 +60,6 @@ class Collective:
 
     def __post_init__(self) -> None:
         check_that(is_text(self.name), "Collective name", "a word", self.name)
-        check_kind("query", self.query, Query, "an oar.Query(…)")
         for part in ("share", "defection", "noise"):
             value = getattr(self, part)
             check_that(is_number(value) and 0 <= value <= 1, part, "a share in [0, 1]", value)

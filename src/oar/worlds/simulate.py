@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_kind, with_near_names
+from oar.checks import check_flag, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models import Differentiable, NearestCentroid
 from oar.progress import check_interrupted, is_shown
@@ -51,7 +51,6 @@ def simulate(
     >>> [len(one.crowd.codes) for one in oar.worlds.simulate(world, rounds=2)]
     [20, 20]
     """
-    check_kind("world", world, World, "an oar.worlds.World(…)")
     check_count("rounds", rounds)
     check_flag("critical_masses", critical_masses)
     reads = getattr(getattr(world.operator, "rule", None), "reads", None)

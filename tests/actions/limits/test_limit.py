@@ -254,18 +254,11 @@ def test_limits_are_printed_as_a_table():
     assert "Limit(" in repr(limits)
 
 
-def test_a_query_outside_an_ordinals_bounds_is_told_in_levels():
+def test_a_query_outside_bounds_is_taken_as_it_is_whoever_states_them():
     row = {"age": 30, "income": 2_000.0, "owns": True, "grade": "high", "purpose": "car"}
-    action = oar.Perturb(1.0, limits={"grade": Limit(upper="middle")})
-    with pytest.raises(DataError, match="'grade' must be at most 'middle', as its limits say, got 'high'"):
-        oar.Problem(people(), oar.SoftmaxRegression(), oar.Query(row, "yes"), action)
-    with pytest.raises(DataError, match="'income' must be at least 3000, as its limits say, got 2000"):
-        oar.Problem(
-            people(),
-            oar.SoftmaxRegression(),
-            oar.Query(row, "yes"),
-            oar.Perturb(1.0, limits={"income": {"lower": 3_000}}),
-        )
+    for limits in ({"grade": Limit(upper="middle")}, {"income": {"lower": 3_000}}):
+        problem = oar.Problem(people(), oar.SoftmaxRegression(), oar.Query(row, "yes"), oar.Perturb(1.0, limits=limits))
+        assert not oar.individual(problem).audit.violations
 
 
 def test_limits_from_a_file(tmp_path):
@@ -324,7 +317,9 @@ def test_the_largest_factors_are_fine():
 @pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, 10**5_000], ids=range(4))
 def test_costs_and_bounds_that_overflow_are_refused(value):
     for setting in ("cost", "unit", "step"):
-        with pytest.raises(DataError, match=f"{setting}: must be a finite number > 0, from 1e-30 to 1e\\+30, got"):
+        with pytest.raises(
+            DataError, match=f"{setting}: must (be a finite number > 0, from 1e-30 to 1e\\+30, got|not be beyond)"
+        ):
             Limit(**{setting: value})
     if value > 1:
         with pytest.raises(DataError, match="income upper: must be a finite number, of at most 1e\\+100, got"):

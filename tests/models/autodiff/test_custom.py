@@ -381,3 +381,9 @@ def test_layers_that_draw_random_numbers_are_named():
     model = from_equinox(equinox.nn.Sequential(layers), loss=lambda z, y: ((z - y) ** 2).sum(), regresses=True)
     with pytest.raises(DataError, match=r"loss: must be a pure JAX function .* RuntimeError"):
         AutodiffTraining(model, FEATURES, TARGETS, WEIGHTS)
+
+
+@pytest.mark.parametrize("argument", ["loss", "outputs", "penalty", "gauge", "query_loss", "closed_form"])
+def test_functions_of_other_arguments_are_refused(argument):
+    with pytest.raises(oar.errors.OptionError, match=rf"{argument}: must take \("):
+        ridge(**{argument: lambda: 0.0})

@@ -152,10 +152,17 @@ def test_all_columns_immutable_is_proved_impossible():
             assert not np.asarray(result.plan.moves()).any()
 
 
-def test_a_query_outside_the_bounds_is_refused():
-    query = oar.Query({"months": 30, "owns": False, "purpose": "car", "income": 1_500.0}, "yes")
-    with pytest.raises(oar.errors.DataError, match="'months' must be at most 24, as its limits say, got 30"):
-        oar.Problem(people(), oar.SoftmaxRegression(), query, oar.Perturb(1.0, limits={"months": Limit(upper=24)}))
+@pytest.mark.parametrize("verb", [oar.individual, oar.joint, oar.collective])
+@pytest.mark.parametrize(("asks", "limit"), [(30, Limit(upper=24)), (6, Limit(lower=12))])
+def test_a_query_outside_the_bounds_may_stay_there_and_goes_no_further_out(verb, asks, limit):
+    query = oar.Query({"months": asks, "owns": False, "purpose": "car", "income": 1_500.0}, "yes", budget=2.0)
+    action = oar.Perturb(1.0, limits={"months": limit, "owns": Limit(immutable=True), "purpose": Limit(immutable=True)})
+    result = verb(oar.Problem(people(), oar.SoftmaxRegression(), query, action))
+    after = result.plan.query_row()["months"].iloc[0]
+    assert min(asks, 12) <= after <= max(asks, 24)
+    assert not result.audit.violations
+    if verb is oar.collective:
+        assert after == asks
 
 
 def test_limits_need_a_schema():

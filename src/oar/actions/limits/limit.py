@@ -223,8 +223,7 @@ class Limits:
         rules: if-then rules, such as "if job == 'none' then income <= 1000".
         plausible: how close other people must be after a move: a share of the people, or `Plausible(…)`; None for no
             limit.
-        as_observed: columns whose limits were observed in the data (`Limits.observed`): a query outside these is not
-            refused.
+        as_observed: columns whose limits were observed in the data (`Limits.observed`).
         flags: those of them that stay as they are because they are flags, of which a table does not tell more.
     """
 
@@ -427,24 +426,6 @@ class Limits:
         all_said = [*(each for each in self._linked if each[1]), *self._bounds(schema)]
         pairs = [(before, each) for place, each in enumerate(all_said) for before in all_said[:place]]
         _refuse_contradictions(schema, [(one, other) for one, other in pairs if one[0] != other[0]])
-
-    def check_query(self, encoding: Encoding, row: NDArray[np.float64]) -> None:
-        """Raise where a query (d,) is outside everybody's bounds: most likely a mistake, and no way in is planned.
-
-        These limits must be checked ones, with bounds as coordinates.
-        """
-        for name, limit in self.columns.items():
-            column = encoding.schema[name]
-            if column.kind == "category" or name in self.as_observed:
-                continue
-            value = float(row[encoding.places[name].start])
-            for _, bound, sign in limit.bounds:
-                if sign * value > sign * bound:
-                    raise DataError(
-                        f"query features: {name!r} must be at {'most' if sign > 0 else 'least'} "
-                        f"{said(column, bound)}, as its limits say, got "
-                        f"{said(column, value)}; correct the query, or widen the limits."
-                    )
 
     @staticmethod
     def observed(people: Population | Frame, limits: LimitsLike = None, *, schema: Schema | None = None) -> Limits:

@@ -15,6 +15,15 @@ from oar.models.autodiff.passes import float_tree
 from oar.models.differentiable import Differentiable
 from oar.people import Population
 
+CALLED_WITH = {
+    "loss": "parameters, x, y",
+    "outputs": "parameters, x",
+    "penalty": "parameters",
+    "gauge": "parameters",
+    "query_loss": "parameters, x, y",
+    "closed_form": "features, targets, weights",
+}
+
 
 @with_near_names
 class Custom(Differentiable):
@@ -80,6 +89,9 @@ class Custom(Differentiable):
         for argument, function in ({"loss": loss} | given).items():
             if not callable(function):
                 raise DataError(f"{argument}: must be a function, got {type(function).__name__}.")
+            called_with = CALLED_WITH[argument]
+            if not _takes(function, called_with.count(",") + 1):
+                raise OptionError(f"{argument}: must take ({called_with}), got a function of others.")
         if regresses and "outputs" not in given:
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
         if not isinstance(name, str) or not name:
@@ -109,7 +121,8 @@ class Custom(Differentiable):
         """Return `init`, or what it returns, in float64."""
         given = self._init
         if callable(given):
-            given = given(dimensions, outputs, self._seed) if _takes(given, 3) else given(dimensions, outputs)
+            seeded = (self._seed,) if _takes(given, 3, otherwise=False) else ()
+            given = given(dimensions, outputs, *seeded)
         import jax
 
         tree = float_tree(given, "init:")
@@ -162,6 +175,7 @@ class Custom(Differentiable):
         return self._query_loss(parameters, features, target)
 
 
+@with_near_names
 def from_equinox(
     module: Any, *, loss: Callable[..., Any], apply: Callable[..., Any] | None = None, **settings: Any
 ) -> Custom:
@@ -223,12 +237,12 @@ def _nothing(parameters: Any) -> float:
     return 0.0
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Report whether a function can be called with so many arguments; with two where it does not say."""
+def _takes(function: Callable[..., Any], count: int, otherwise: bool = True) -> bool:
+    """Report whether a function can be called with so many arguments; `otherwise` where it does not say."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return count == 2
+        return otherwise
     try:
         signature.bind(*range(count))
     except TypeError:

@@ -35,6 +35,7 @@ from oar.models.batch_norm.layers import (
     through,
 )
 from oar.models.differentiable import Differentiable
+from oar.models.protocol import asked_of_rows, class_code
 from oar.models.training import Array
 from oar.people import Population
 from oar.people.labels import LabelCoding, label_array
@@ -186,11 +187,13 @@ class TestTimeBatchNorm(Differentiable):
         found = parameters.outputs(self, people.reshape(-1, people.shape[-1]))
         return np.asarray(found.reshape(*people.shape[:-1], len(self.classes)))
 
+    @asked_of_rows
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the cross-entropy (...) at a class code."""
         found = self._all_outputs(parameters, features)
-        return np.logaddexp.reduce(found, axis=-1) - found[..., goal]
+        return np.logaddexp.reduce(found, axis=-1) - found[..., class_code(goal, found.shape[-1])]
 
+    @with_near_names
     def fit(self, people: Population) -> Batch:
         """Return the batch, which is all that the model depends on."""
         self.check(people)

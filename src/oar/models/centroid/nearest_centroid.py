@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oar.checks import with_near_names
+from oar.checks import check_kind, check_that, with_near_names
 from oar.errors import DataError
 from oar.models.differentiable import Differentiable
+from oar.models.protocol import asked_of_rows, class_code
 from oar.people import Population
 
 EXACT_SIZES = 1 << 15
+FITTED_MEANS = "what oar.NearestCentroid().fit(people) returns"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class NearestCentroid(Differentiable):
 
         return CentroidTraining(self, people)
 
+    @with_near_names
     def fit(self, people: Population) -> Centroids:
         """Return the weighted class means: one pass over the data, O(k·d + chunk) of memory."""
         people.check_class_weights()
@@ -84,21 +87,29 @@ class NearestCentroid(Differentiable):
         sizes = np.maximum(sizes / np.where(sampled > 0, sampled, 1.0), np.abs(positions).max(axis=1))
         return Centroids(positions, totals.copy(), sizes)
 
+    @asked_of_rows
     def distances(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
         """Return Euclidean distances to every centroid, shape (..., k)."""
-        offsets = np.asarray(features, dtype=np.float64)[..., None, :] - parameters.positions
+        check_kind("parameters", parameters, Centroids, FITTED_MEANS)
+        rows, width = np.asarray(features, dtype=np.float64), parameters.positions.shape[1]
+        check_that(rows.shape[-1] == width, "features", f"{width} a person, as the centroids have", rows.shape)
+        offsets = rows[..., None, :] - parameters.positions
         return np.linalg.norm(offsets, axis=-1)
 
+    @asked_of_rows
     def probabilities(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""
         distances = self.distances(parameters, features)
         likelihood = np.exp(distances.min(axis=-1, keepdims=True) - distances)
         return likelihood / likelihood.sum(axis=-1, keepdims=True)
 
+    @asked_of_rows
     def goal_loss(self, parameters: Centroids, features: ArrayLike, goal: int) -> NDArray[np.float64]:
         """Return −log p(goal | x), shape (...)."""
-        return goal_loss(self.distances(parameters, features), goal)
+        found = self.distances(parameters, features)
+        return goal_loss(found, class_code(goal, found.shape[-1]))
 
+    @asked_of_rows
     def predict(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.intp]:
         """Return the code of the nearest class, shape (...)."""
         return self.distances(parameters, features).argmin(axis=-1)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_seed, check_whole, is_number
+from oar.checks import check_seed, check_whole, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.training import CentroidTraining
@@ -159,6 +159,7 @@ class RobustCentroids(Differentiable):
         """Bind the model to people."""
         return RobustTraining(self, people)
 
+    @with_near_names
     def fit(self, people: Population) -> Centroids:
         """Return the averages, class weights and sizes."""
         self.check(people)

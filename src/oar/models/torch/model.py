@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose
+from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.differentiable import Differentiable
+from oar.models.protocol import asked_of_rows
 from oar.models.torch.module import ModuleFunction, check_module, constants_of, copied, differing, torch_library
 from oar.models.torch.passes import LOSSES, TorchPasses, loss_of_rows
 from oar.models.training import Array
@@ -123,6 +124,7 @@ class TorchModel(Differentiable):
         """Return the gauge."""
         return float(self.passes.gauge(self._theta(parameters)))
 
+    @asked_of_rows
     def goal_loss(self, parameters: Any, features: Any, goal: Any) -> Array:
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         first = np.reshape(features, (-1, np.shape(features)[-1]))[:1]
@@ -197,6 +199,7 @@ class TorchModel(Differentiable):
         return theta
 
 
+@with_near_names
 def from_torch(
     module: Any,
     *,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_seed, with_near_names
+from oar.checks import check_seed, check_that, is_listing, with_near_names
 from oar.errors import DataError
 from oar.models.differentiable import Differentiable
 from oar.models.training import ALL, Array, Fit, Some
@@ -42,6 +42,8 @@ class Ensemble(Differentiable):
     draws: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("models", "draws"):
+            check_that(is_listing(getattr(self, name)), name, "a list", getattr(self, name))
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
         if not self.models or not all(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
-from oar.checks import read_only
+from oar.checks import is_listing, read_only
 from oar.errors import DataError
 from oar.opening import regular
 from oar.people.parts.part import Part, Rows, as_numbers, checked_weights, sliced
@@ -73,7 +73,7 @@ def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedP
     given = {"features": features, "labels": labels, "weights": weights}
     opened = [_on_disk(values, argument) for argument, values in given.items()]
     parts, width = array_parts(*opened), int(opened[0].shape[1])
-    if isinstance(names, str):
+    if names is not None and not (is_listing(names) and all(isinstance(name, str) for name in names)):
         raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
     known = None if names is None else _different(tuple(names), width)
     return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")

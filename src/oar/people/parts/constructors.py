@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from oar.checks import with_near_names
 from oar.typing import Client, FilePath, Label
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class PopulationInParts:
         return people.knowing(classes)
 
     @classmethod
+    @with_near_names
     def from_memmap(
         cls,
         features: FilePath | ArrayLike,
@@ -77,6 +79,7 @@ class PopulationInParts:
         return people.knowing(classes)
 
     @classmethod
+    @with_near_names
     def from_dask(
         cls,
         features: Any,

@@ -6,13 +6,14 @@ says so, and what to do: `people.loaded()` reads them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.checks import is_listing
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
@@ -118,7 +119,7 @@ class StreamedPopulation(Population):
             return self
         other = object.__new__(type(self))  # not by copy, which leaves the engine behind
         other.__dict__.update(self.__dict__)
-        if isinstance(classes, str) or not isinstance(classes, Iterable):
+        if not is_listing(classes) or not all(isinstance(label, Hashable) for label in classes):
             raise DataError(f"classes: must be a list of the labels that occur, got {classes!r}.")
         known = [plain(label) for label in classes]
         if len(set(known)) != len(known) or not known:

@@ -132,7 +132,7 @@ def as_vector(values: Any, names: tuple[str, ...] | None, size: int, argument: s
         values = values.iloc[0]
     if isinstance(values, Mapping) or is_series(values):
         values = _by_name(dict(values.items()), names, argument)
-    vector = _floats(values, argument)
+    vector = as_floats(values, argument)
     if vector.ndim == 2 and vector.shape[0] == 1:
         vector = vector[0]
     if vector.ndim != 1:
@@ -159,7 +159,7 @@ def row_values(values: Any, size: int, index: Any, argument: str) -> NDArray[np.
     if is_series(values):
         check_index(values, index, argument)
         values = values.to_numpy()
-    array = _floats(values, argument)
+    array = as_floats(values, argument)
     if array.shape != (size,):
         raise DataError(f"{argument}: must have one value for each of the {size} people, got shape {array.shape}.")
     check_finite(array, argument)
@@ -180,7 +180,7 @@ def weight_values(values: Any, size: int, index: Any) -> NDArray[np.float64]:
     return array
 
 
-def _floats(values: Any, argument: str) -> NDArray[np.float64]:
+def as_floats(values: Any, argument: str) -> NDArray[np.float64]:
     """Return a copy as float64; text is not parsed, and masked values are not dropped."""
     if np.ma.is_masked(values):
         raise DataError(f"{argument}: must not be masked; drop or impute the masked values.")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oar.checks import check_text, choose, with_near_names
+from oar.checks import check_text, check_that, choose, with_near_names
 from oar.errors import DataError, OptionError, StorageError
 from oar.files import write_text
 from oar.opening import naming, read_toml
@@ -109,7 +109,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Refuse what is no column, and two columns of one name."""
-        columns = tuple(self.columns) if isinstance(self.columns, Iterable) else (self.columns,)
+        columns = tuple(self.columns) if np.iterable(self.columns) else (self.columns,)
         for column in columns:
             if not isinstance(column, Column):
                 raise DataError(
@@ -163,6 +163,7 @@ class Schema:
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks) + "\n"
 
+    @with_near_names
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the schema as a TOML file; without `overwrite`, refuse an existing file."""
         if not overwrite and os.path.exists(path):
@@ -173,6 +174,7 @@ class Schema:
         write_text(path, self.to_toml())
 
     @staticmethod
+    @with_near_names
     def load(path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
         content = read_toml(path, "schema", "a TOML file with [columns.NAME] tables")
@@ -180,6 +182,7 @@ class Schema:
             return Schema.from_tables(content.get("columns", {}))
 
     @staticmethod
+    @with_near_names
     def from_tables(tables: dict[str, dict[str, Any]]) -> Schema:
         """Return the schema that TOML's `columns` tables describe."""
         if not isinstance(tables, dict) or not tables:
@@ -199,12 +202,14 @@ class Schema:
         return Schema(tuple(columns))
 
     @staticmethod
+    @with_near_names
     def infer(frame: pandas.DataFrame) -> Schema:
         """Return the inferred schema of a DataFrame; print it, and correct it where necessary.
 
         Booleans, and integers that are all 0 or 1, are booleans; other whole numbers are integers, also where they
         are stored as floats. A categorical column is an ordinal if it is ordered. Text is a category.
         """
+        check_that(hasattr(frame, "columns") and hasattr(frame, "iloc"), "frame", "a pandas DataFrame", frame)
         names = list(frame.columns)
         for name in names:
             if not isinstance(name, str):

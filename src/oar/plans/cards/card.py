@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
+from oar.checks import check_that, is_listing, with_near_names
 from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
 from oar.models.protocol import Score
@@ -88,6 +89,7 @@ class Card:
     digits: int | None = None
     usual: tuple[tuple[float, float] | None, ...] | None = None
 
+    @with_near_names
     def respond(self, features: Any, label: Any, budget: float | None = None, keep: Any = ()) -> Any:
         """Return the move of one member, in the units of its features; of a `TableCard`, an `Answer` in its own values.
 
@@ -102,6 +104,7 @@ class Card:
             keep: names of columns, or positions where features have no names, that this member cannot or will not
                 change.
         """
+        check_that(isinstance(keep, str) or is_listing(keep), "keep", "a list of columns or positions", keep)
         keep = (keep,) if isinstance(keep, str) else tuple(keep)
         row = self._row(features)
         for words in self._doubts(row):
@@ -133,6 +136,7 @@ class Card:
         steps = zip(features.items(), move, strict=True)
         return [(name, value, value + float(step)) for (name, value), step in steps if step != 0.0]
 
+    @with_near_names
     def doubts(self, features: Any) -> list[str]:
         """Return which of a member's values may be mistakes, in words: beyond what is usual and what the plan allows.
 
@@ -247,6 +251,7 @@ class Card:
             raise DataError(f"label: shares of classes must be ≥ 0 and add up to 1, got {label!r}.")
         return shares
 
+    @with_near_names
     def save(self, path: str | Path) -> None:
         """Write the card as JSON; the file is replaced whole or not at all, and folders that are missing are made."""
         from oar.plans.cards.file import write
@@ -254,6 +259,7 @@ class Card:
         write(self, Path(path))
 
     @staticmethod
+    @with_near_names
     def load(path: str | Path) -> Card:
         """Read a card; a damaged, foreign or newer file raises and says so."""
         from oar.plans.cards.file import read

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_whole
+from oar.checks import is_whole, with_near_names
 from oar.errors import DataError, StorageError
 from oar.files import replace_atomically
 from oar.online.problem import OnlineProblem
@@ -107,7 +107,8 @@ class OnlinePlan(MemberPlan):
             index=range(rows.size),
         )
 
-    def save(self, path: Any) -> None:
+    @with_near_names
+    def save(self, path: FilePath) -> None:
         """Write moves and signals to an npz file, with what tells the problem that they are for."""
         found = fingerprint(self.problem)
         if found.unknown is not None:
@@ -127,6 +128,7 @@ class OnlinePlan(MemberPlan):
             file.write(buffer.getvalue())
 
     @classmethod
+    @with_near_names
     def load(cls, path: FilePath, problem: OnlineProblem) -> OnlinePlan:
         """Read a plan that was saved, for the problem that it was made for; another problem's is refused."""
         arrays = read_npz(Path(path))

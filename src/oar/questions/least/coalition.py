@@ -345,7 +345,8 @@ def exact_coalition(problem: Problem) -> CoalitionAnswer:
     explanation = "No member needs to move: the query has the goal already."
     least = int(min(fewest_members(problem, result.evidence), size))
     if size:
-        explanation = f"{size:,} members suffice ({listing}), and it takes at least {least:,} (proved)."
+        suffice = counted(size, "member suffices", "members suffice")
+        explanation = f"{suffice} ({listing}), and it takes at least {least:,} (proved)."
     column = people.column(members)
     return CoalitionAnswer(size, by_class, column, result.status, explanation, result, least, least == size)
 

@@ -21,6 +21,7 @@ from oar.errors import StorageError
 from oar.files import replace_atomically, write_text
 from oar.opening import regular
 from oar.opening.documents import parsed_json
+from oar.opening.fields import Fields
 from oar.report.files.output_folder import is_ours
 from oar.report.files.text_formats import json_text
 from oar.version import __version__
@@ -150,11 +151,12 @@ def read_private(folder: Path) -> dict[str, Any]:
         raise StorageError(f"{path} does not exist, which says what was asked; ask for it, or {instead}.")
     try:
         content = parsed_json(path.read_bytes().decode())
-        if content["format"] != PRIVATE_FORMAT or content["version"] != VERSION:
+        fields = Fields(content)
+        if fields.any("format") != PRIVATE_FORMAT or fields.any("version") != VERSION:
             raise ValueError("of another kind, or another version")
-        bytes.fromhex(content["key"])
-        _ = content["asked"], content["data"]["hmac"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        bytes.fromhex(fields.text("key"))
+        _ = fields.inner("asked"), fields.inner("data").text("hmac")
+    except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}); ask for a fresh copy, or {instead}.") from None
     return content
 

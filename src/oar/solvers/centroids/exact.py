@@ -22,6 +22,7 @@ from oar.actions.sets.norms import Norm, euclidean
 from oar.errors import DataError, OptionError
 from oar.models.centroid.nearest_centroid import Centroids, goal_loss, loss_and_margin, odds_against, rival_ties
 from oar.models.training import Array
+from oar.people.wording import counted
 from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
@@ -344,7 +345,7 @@ def propose(
         passes=passes,
         suffices=suffices,
         reachable=reachable,
-        ended=f"It took {steps} steps; allow more with max_steps, or accept a larger tolerance.",
+        ended=f"It took {counted(steps, 'step', 'steps')}; allow more with max_steps, or accept a larger tolerance.",
         hints=hints,
     )
 

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from oar.actions.participation import members_in_share, random_order
 from oar.actions.sets.norms import Norm
+from oar.checks import check_kind, check_that, is_listing, with_near_names
 from oar.errors import DataError
 from oar.models import Centroids, NearestCentroid
-from oar.models.centroid.nearest_centroid import loss_and_margin, rival_ties
+from oar.models.centroid.nearest_centroid import FITTED_MEANS, loss_and_margin, rival_ties
 from oar.models.training import Array
 from oar.people import Population
-from oar.people.tables.arrays import as_vector, check_finite, is_frame
+from oar.people.tables.arrays import as_floats, as_vector, check_finite, is_frame
 from oar.solvers.centroids.exact import Reach
 from oar.typing import NormLike
 
@@ -38,6 +39,7 @@ class Sweep:
     reached: NDArray[np.bool_]
 
 
+@with_near_names
 def sweep(
     people: Population,
     queries: ArrayLike,
@@ -61,12 +63,12 @@ def sweep(
         centroids: of these people, where they are known already; saves the pass.
     """
     points = _points(queries, people)
-    budgets, shares = np.asarray(budgets, dtype=np.float64), np.asarray(shares, dtype=np.float64)
+    budgets, shares = as_floats(budgets, "budgets"), as_floats(shares, "shares")
     _check(points, goals, budgets, shares, people.dimensions)
     ball, everyone = Norm.of(norm), np.ones(len(people.classes))
     model = NearestCentroid()
     model.check(people)
-    centroids = centroids or model.fit(people)
+    centroids = model.fit(people) if centroids is None else check_kind("centroids", centroids, Centroids, FITTED_MEANS)
     # Participating share of each class's weight, times budgets: the radii (shares, budgets, k) of every cell. They
     # lie class by class in memory, because sums over the few classes then run along whole rows of cells.
     unit = np.ascontiguousarray(class_participation(people, centroids, shares, seed).T)
@@ -112,7 +114,7 @@ def _points(queries: Any, people: Population) -> Array:
         rows = [queries.iloc[[row]] for row in range(len(queries))]
         found = [as_vector(row, people.names, people.dimensions, f"queries[{at}]") for at, row in enumerate(rows)]
         return np.stack(found) if found else np.empty((0, people.dimensions))
-    return np.atleast_2d(np.asarray(queries, dtype=np.float64))
+    return np.atleast_2d(as_floats(queries, "queries"))
 
 
 def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, dimensions: int) -> None:
@@ -121,6 +123,7 @@ def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, d
             f"queries[0]: must have {dimensions} features like the population, got shape {points[0].shape}."
         )
     check_finite(points, "queries")
+    check_that(is_listing(goals), "goals", "a list of labels, one for each query", goals)
     if len(points) != len(goals):
         raise DataError(f"goals: must be one for each of the {len(points)} queries, got {len(goals)}.")
     if budgets.ndim != 1 or not budgets.size or not ((budgets >= 0) & np.isfinite(budgets)).all():

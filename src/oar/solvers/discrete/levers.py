@@ -23,6 +23,7 @@ from oar.actions import Perturb
 from oar.actions.choice import Levers, part_of
 from oar.errors import NumericsError, OptionError
 from oar.models import Ensemble
+from oar.people.wording import counted
 from oar.plans import LeverPlan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -197,7 +198,8 @@ def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposa
         steps=state.steps,
         passes=levering.retraining.passes,
         ended=OPEN_ENDED if soft else ENDED,
-        note=note or f"{levering.retraining.refits:,} refits were made to choose labels and leavers.",
+        note=note
+        or f"{counted(levering.retraining.refits, 'refit was', 'refits were')} made to choose labels and leavers.",
     )
 
 

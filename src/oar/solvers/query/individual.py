@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Array, CostUnits, Fit
+from oar.people.wording import counted
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
 from oar.plans.proof import Hints
@@ -63,7 +64,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         gap=found.gap,
         exact=convex and found.gap <= 1e-7 * found.loss,
         finished=found.gap <= max(settings.smallest_gap, 1e-7) * abs(found.loss),
-        ended=f"It took {found.steps} steps; allow more with max_steps, or more random_starts.",
+        ended=f"It took {counted(found.steps, 'step', 'steps')}; allow more with max_steps, or more random_starts.",
         steps=found.steps,
         passes=training.passes,
         residual=found.residual,
