@@ -16,8 +16,17 @@ from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.verdicts import AuditSummary, Heard, JudgedModel, Retrial, Verdict, judged
-from oar.referee.witnesses.refits import ENTROPY, SQUARED, loss_of_kind
+from oar.referee.verdicts import (
+    ENTROPY,
+    SQUARED,
+    AuditSummary,
+    Heard,
+    JudgedModel,
+    Retrial,
+    Verdict,
+    judged,
+    loss_of_kind,
+)
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
 
 Array = NDArray[np.float64]

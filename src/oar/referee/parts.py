@@ -32,8 +32,8 @@ from oar.plans import Plan
 from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest, scales_of
 from oar.referee.centroids import heard as heard_centroids
 from oar.referee.contributions import MoveSums, measured, measured_query
-from oar.referee.verdicts import JudgedModel, Retrial
-from oar.referee.witnesses.refits import ENTROPY, SQUARED, linear_outputs, of_outputs, refitted_model
+from oar.referee.verdicts import ENTROPY, SQUARED, JudgedModel, Retrial
+from oar.referee.witnesses.refits import linear_outputs, of_outputs, refitted_model
 
 Array = NDArray[np.float64]
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"

@@ -30,6 +30,7 @@ Predict = Callable[[Array], NDArray[Any]]
 TIE = 1e-9
 UNIT = 2.0**-52  # twice the rounding of one operation
 SURELY = 1 - 1e-9  # times a tie, a lead is surely one
+SQUARED, HINGE, ENTROPY = "squared", "squared-hinge", "cross-entropy"  # kinds of loss
 
 
 @dataclass(frozen=True)
@@ -259,3 +260,25 @@ def _score(told: NDArray[Any], rows: Array, weights: Array) -> float:
     if told.ndim == 1:
         return float(weights @ (told == rows.argmax(axis=1)) / weights.sum())
     return -float(weights @ ((told - rows) ** 2).mean(axis=1) / weights.sum())
+
+
+def loss_of_kind(kind: str, outputs: Array, target: Array) -> float:
+    """Return the loss of this kind: squares, squared hinges, or a cross-entropy."""
+    if kind == SQUARED:
+        return 0.5 * float(np.sum((outputs - target) ** 2))
+    if kind == HINGE:
+        return float(sum(max(0.0, 1 - (2 * t - 1) * z) ** 2 for z, t in zip(outputs, target, strict=True)))
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    return float(np.logaddexp.reduce(logits) - target @ outputs)
+
+
+def slopes_of_kind(kind: str, outputs: Array, target: Array) -> Array:
+    """Return the gradient (o,) of that loss in the outputs."""
+    if kind == SQUARED:
+        return outputs - target
+    if kind == HINGE:
+        signs = 2 * target - 1
+        return np.asarray(-2 * signs * np.maximum(1 - signs * outputs, 0.0))
+    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
+    shares = np.exp(logits - np.logaddexp.reduce(logits))
+    return np.asarray(shares[-outputs.size :] - target)

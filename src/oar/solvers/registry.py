@@ -304,6 +304,21 @@ class Thorough(ForDescent):
         return replace(best, steps=usual.steps + more.steps, passes=usual.passes + more.passes)
 
 
+class OfCentroids(Solver):
+    """Plain class means, one label as goal, and moves within balls."""
+
+    verbs: ClassVar[tuple[str, ...]] = ("collective",)
+    serves = frozenset()
+    refuses: ClassVar[dict[str, str]] = {"retraining": "is for nearest centroid"}
+
+    def refusal(self, task: Task) -> str | None:
+        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
+        alone = task.verb == "individual" and task.verb in self.verbs
+        if alone and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
+            return None
+        return super().refusal(task)
+
+
 def _ends(task: Task, found: Any) -> list[Array]:
     """Return where a plan ends as a start, where all that is searched over is everybody's moves."""
     if not isinstance(found.plan, MemberPlan) or task.needs & {"best", "levers", "side effects"}:

@@ -16,8 +16,8 @@ from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.contributions import ALLOWED
 from oar.referee.individual.duels import Moves, UnmovedRefit, duels, seen_slopes
-from oar.referee.verdicts import UNIT, proved
-from oar.referee.witnesses.refits import kind_of_loss, loss_of_kind, slopes_of_kind
+from oar.referee.verdicts import UNIT, loss_of_kind, proved, slopes_of_kind
+from oar.referee.witnesses.refits import kind_of_loss
 
 Array = NDArray[np.float64]
 HALF_SPACES = "multipliers for the half-spaces that the query would have to be in"

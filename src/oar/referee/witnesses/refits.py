@@ -51,7 +51,7 @@ from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
 from oar.referee.contributions import Contributions
-from oar.referee.verdicts import UNKNOWN, JudgedModel, Retrial, Verdict, judged
+from oar.referee.verdicts import ENTROPY, HINGE, SQUARED, UNKNOWN, JudgedModel, Retrial, Verdict, judged, loss_of_kind
 from oar.referee.witnesses import batch_norm
 from oar.referee.witnesses.scipy_refits import confirmation, fitted_by_scipy
 
@@ -61,7 +61,6 @@ SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' sprea
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
 SCIPY = "SciPy, on the risk written out again in NumPy"
 AVERAGES = "class averages of the embedded rows (numpy)"
-SQUARED, HINGE, ENTROPY = "squared", "squared-hinge", "cross-entropy"  # kinds of loss
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
@@ -359,28 +358,6 @@ def kind_of_loss(model: Any) -> str | None:
 def _kind(model: Differentiable) -> str:
     """Return the kind of the loss at the goal, which is written out again."""
     return kind_of_loss(model) or ENTROPY
-
-
-def loss_of_kind(kind: str, outputs: Array, target: Array) -> float:
-    """Return the loss of this kind: squares, squared hinges, or a cross-entropy."""
-    if kind == SQUARED:
-        return 0.5 * float(np.sum((outputs - target) ** 2))
-    if kind == HINGE:
-        return float(sum(max(0.0, 1 - (2 * t - 1) * z) ** 2 for z, t in zip(outputs, target, strict=True)))
-    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
-    return float(np.logaddexp.reduce(logits) - target @ outputs)
-
-
-def slopes_of_kind(kind: str, outputs: Array, target: Array) -> Array:
-    """Return the gradient (o,) of that loss in the outputs."""
-    if kind == SQUARED:
-        return outputs - target
-    if kind == HINGE:
-        signs = 2 * target - 1
-        return np.asarray(-2 * signs * np.maximum(1 - signs * outputs, 0.0))
-    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
-    shares = np.exp(logits - np.logaddexp.reduce(logits))
-    return np.asarray(shares[-outputs.size :] - target)
 
 
 def _residual(model: Differentiable, people: Population, features: Array, estimator: Any) -> float:

@@ -28,7 +28,6 @@ from oar.checks import check_seed, choose, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import Calls
 from oar.models.training import Array
-from oar.people.wording import counted
 from oar.plans import Plan, Proposal
 from oar.problem import Problem
 from oar.progress import OnStep, silent
@@ -202,8 +201,7 @@ class _Searching:
         for points, tell in asked_of_cma(policy.start, settings.seed):
             if self.random and self._trials.left - len(points) < held:
                 raise NoTrainingsLeft(
-                    f"It may take {counted(self._trials.most, 'training', 'trainings')}, and needs "
-                    f"those that are left to compare "
+                    f"Of the trainings it may take ({self._trials.most:,}), it needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
             before, since = ([loss for loss, _ in some] for some in (self.seen[:began], self.seen[began:]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from oar.plans import ClassPlan, Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.query.shortest_move import ENOUGH, multipliers_against, nearer_limits, shortest_move_into
-from oar.solvers.registry import REFITTED, Solver, Task
+from oar.solvers.registry import OfCentroids, Task
 from oar.solvers.settings import Exact
 
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
@@ -329,6 +329,7 @@ def propose(
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
     bound = unrounded(float(reach.loss(reach.relaxed)), loss)
     gap = reach.gap(directions, query_move)
+    finished = gap <= tolerance * loss
     reachable, suffices = prospects(problem, reach)
     hints = Hints()
     if not reach.members:  # (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2 is what the query must keep to be nearest
@@ -340,12 +341,12 @@ def propose(
         claimed_loss=loss,
         gap=gap,
         exact=exact or loss <= bound * (1 + 1e-12),
-        finished=gap <= tolerance * loss,
+        finished=finished,
         steps=steps,
         passes=passes,
         suffices=suffices,
         reachable=reachable,
-        ended=f"It took {counted(steps, 'step', 'steps')}; allow more with max_steps, or accept a larger tolerance.",
+        ended="" if finished else f"It took {counted(steps, 'step', 'steps')}; {MORE_STEPS}",
         hints=hints,
     )
 
@@ -404,19 +405,7 @@ def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
     return f"the query lies on the centroid of class {other!r}, and nobody of that class can move; let one take part."
 
 
-class OfCentroids(Solver):
-    """Plain class means, one label as goal, and moves within balls."""
-
-    verbs: ClassVar[tuple[str, ...]] = ("collective",)
-    serves = frozenset()
-    refuses: ClassVar[dict[str, str]] = {"retraining": "is for nearest centroid"}
-
-    def refusal(self, task: Task) -> str | None:
-        """Return the usual reasons; alone, the query affects nobody, whoever else could act."""
-        alone = task.verb == "individual" and task.verb in self.verbs
-        if alone and not task.needs & (REFITTED - {"side effects"} | {"black box", "rounds"}):
-            return None
-        return super().refusal(task)
+MORE_STEPS = "allow more with max_steps, or accept a larger tolerance."
 
 
 def no_signal(signal: Any) -> None:

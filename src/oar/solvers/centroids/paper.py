@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.plans import Proposal
-from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
-from oar.solvers.registry import Task
+from oar.solvers.centroids.exact import no_signal, propose, reach_of
+from oar.solvers.registry import OfCentroids, Task
 from oar.solvers.settings import Paper
 
 

@@ -25,9 +25,9 @@ from oar.actions.sets.norms import euclidean
 from oar.plans import Proposal
 from oar.problem import Problem, Query
 from oar.solvers.centroids import query_moves
-from oar.solvers.centroids.exact import OfCentroids, no_signal, propose, reach_of
+from oar.solvers.centroids.exact import no_signal, propose, reach_of
 from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.registry import Task, searching
+from oar.solvers.registry import OfCentroids, Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts
 
 BLURS = (1e-2, 1e-4, 1e-6)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from oar.actions.sets.norms import Norm, euclidean
 from oar.plans import Proposal
 from oar.problem import Problem
-from oar.solvers.centroids.exact import OfCentroids, Reach, no_signal, propose, reach_of
+from oar.solvers.centroids.exact import Reach, no_signal, propose, reach_of
 from oar.solvers.query.move_search import Array, BatchedObjective, Minimum, Rows, minimise
-from oar.solvers.registry import Task, searching
+from oar.solvers.registry import OfCentroids, Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts
 
 MOST_RIVALS = 12
