@@ -47,7 +47,7 @@ def test_a_value_that_is_wrong_by_itself_is_a_data_error(raised):
 
 def test_a_package_that_is_not_installed_is_an_option_error(raised):
     found = [one for one in raised if NOT_INSTALLED.search(one[2])]
-    assert len(found) >= 6
+    assert len(found) >= 5
     assert [one for one in found if one[1] != "OptionError"] == []
 
 

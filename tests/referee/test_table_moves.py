@@ -221,10 +221,14 @@ def test_own_limits_of_a_file_hold_for_whole_number_indices(tmp_path):
     assert oar.collective(asked).plan.moves().loc[17, "income"] == 0
 
 
-def test_a_query_outside_its_bounds_is_refused():
+def test_a_query_outside_its_bounds_may_ask_and_goes_no_further_out():
     far = {**ROW, "income": 9_000.0}
-    with pytest.raises(oar.errors.DataError, match="'income' must be at most .* as its limits say, got 9000"):
-        oar.Problem(oar.Population.from_frame(FRAME, "y"), MODEL, oar.Query(far, "yes"), problem().action)
+    people = oar.Population.from_frame(FRAME, "y")
+    asked = oar.Problem(people, MODEL, oar.Query(far, "yes"), problem().action)
+    assert oar.individual(asked).audit.violations == ()
+    nobody, further = np.zeros((people.size, people.dimensions)), np.zeros(people.dimensions)
+    further[0] = 1.0
+    assert any("'income'" in one for one in oar.audit(MemberPlan(asked, further, nobody)).violations)
 
 
 @pytest.mark.parametrize(
