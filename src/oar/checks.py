@@ -200,8 +200,9 @@ def check_type(argument: str, value: Any, types: Set[str]) -> None:
     if is_huge(value):
         size = f"{value.bit_length():,} bits"
         raise DataError(f"{argument}: must not be beyond {LARGEST:.2g}, got a whole number of {size}.")
-    if types <= SINGLE and np.ndim(getattr(value, "shape", 0)):
-        raise DataError(f"{argument}: must be a single value, got {type(value).__name__} of shape {value.shape}.")
+    shape: Any = getattr(value, "shape", ())
+    if types <= SINGLE and shape:
+        raise DataError(f"{argument}: must be a single value, got {type(value).__name__} of shape {shape}.")
     if types in PATHS:
         check_that(isinstance(value, str | os.PathLike), argument, "the path of a file or folder", value)
     got = [one.__name__ for one in type(value).__mro__]

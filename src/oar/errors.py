@@ -116,5 +116,6 @@ class Status(StrEnum):
     )
     REFUSED = (
         "refused",
-        "The audit found moves that break a limit, so nothing is claimed. Please report this as a bug.",
+        "The audit found moves that break a limit, so nothing is claimed. Whoever wrote the solver or action must mend "
+        "it; if that is not you, please report this as a bug.",
     )

@@ -57,19 +57,22 @@ class Action:
 
     def reach(self, people: Population) -> Any:
         """Return how far anybody, or each (n,), may move at the most, as ‖δ‖₂: the set is within that ball."""
-        raise NotImplementedError(f"{type(self).__name__}.reach must return a radius, or one for each person.")
+        raise self._lacks("reach", "a radius, or one for each person")
 
     def project(self, moves: Array, who: Who) -> Array:
         """Return the nearest allowed moves (m, d), by ‖·‖₂."""
-        raise NotImplementedError(f"{type(self).__name__}.project must return the nearest allowed moves.")
+        raise self._lacks("project", "the nearest allowed moves")
 
     def respond(self, directions: Array, who: Who) -> Array:
         """Return the allowed moves (m, d) with the largest inner products with these directions."""
-        raise NotImplementedError(f"{type(self).__name__}.respond must return the allowed moves that go farthest.")
+        raise self._lacks("respond", "the allowed moves that go farthest")
 
     def violations(self, moves: Array, who: Who) -> Array:
         """Return by how much each move (m,) is outside its set, in units of moves; 0 or less inside."""
-        raise NotImplementedError(f"{type(self).__name__}.violations must say by how much moves are outside.")
+        raise self._lacks("violations", "by how much moves are outside")
+
+    def _lacks(self, method: str, what: str) -> OptionError:
+        return OptionError(f"{method}: must be a method of action {self.name!r} that returns {what}, got none.")
 
     def allowance(self, people: Population) -> Allowance:
         """Return balls that hold everybody's set."""

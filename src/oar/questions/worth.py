@@ -102,7 +102,7 @@ def worth(
     problem: Problem,
     defence: DefenceLike,
     held_out: PeopleLike | Frame | None = None,
-    plan: Plan | None = None,
+    plan: Plan | Result | None = None,
     folds: int | None = None,
     seed: int = 0,
 ) -> Worth:

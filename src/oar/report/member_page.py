@@ -164,6 +164,9 @@ def _of_card(facts: Facts) -> Facts:
     return (facts.get("card") or {}).get("collateral") or NOTHING
 
 
+ROUGHLY = "Counts are rounded to fives and tens, and even one person counts as five"
+
+
 def _mine(found: Facts) -> list[str]:
     if not found:
         return [UNKNOWN]
@@ -180,8 +183,8 @@ def _mine(found: Facts) -> list[str]:
     return [
         *harm,
         *said,
-        "The organiser counted that by retraining the model, with everyone following this page, and predicted where "
-        "the own changes lead. Which of them you are cannot be said.",
+        f"The organiser counted that by retraining the model, with everyone following this page. {ROUGHLY}, so that "
+        "they tell of nobody, and nobody can say whether you are one of them.",
     ]
 
 
@@ -193,7 +196,7 @@ def _otherwise(facts: Facts) -> list[str]:
     row = found.get("bystanders", NOTHING)
     if row.get("people") and row["away"] is not None:
         ways = way_words(found["prediction"], row, "have")
-        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {ways}.")
+        said.append(f"Of {counted(row['people'], 'person', 'people')} who do nothing, {ways}. {ROUGHLY}.")
     unable = (facts.get("card") or {}).get("unable")
     if unable:
         said.append(f"{unable_words(unable)}; whether the goal is reached was tried with them doing nothing.")

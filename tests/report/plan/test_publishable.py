@@ -147,3 +147,12 @@ def test_counts_of_rows_are_rounded_though_they_equal_others_and_are_no_more_tha
 )  # fmt: skip
 def test_what_suffices_is_rounded_up_and_what_is_needed_down(text, told):
     assert publishable({"explanation": text, "asked": {"participants": 300}}, 1_000, names=[1])["explanation"] == told
+
+
+def test_rates_of_a_small_group_are_left_out_and_those_of_a_large_one_rounded():
+    row = {"wanted_before": 0.3889, "wanted_after": 0.5, "score_before": 0.9167, "score_after": 0.75, "away": 5}
+    told = {"bystanders": row | {"people": 36}, "everyone": row | {"people": 240}, "actors": row | {"people": 204}}
+    found = publishable({"collateral": told}, 240)["collateral"]
+    assert [found["bystanders"][name] for name in row] == [None, None, None, None, 5]
+    for group in ("everyone", "actors"):
+        assert [found[group][name] for name in row] == [0.4, 0.5, 0.9, 0.75, 5]

@@ -188,7 +188,7 @@ ROW = dict(ROWS.iloc[0])
         ({"people": oar.Population([[0.0], [1.0]], ["a", "b"])}, "people: must be a table.*from_frame"),
         ({"model": "softmax"}, "model: must be"),
         ({"query": ROW}, r"query: must be an oar.Query\(row, goal=…\) or a list of them, got an object of type dict"),
-        ({"query": [ROW]}, r"query: must be an oar.Query\(row, goal=…\), got an object of type dict"),
+        ({"query": [ROW]}, r"query: must be an oar.Query\(…\), got an object of type dict"),
         ({"query": oar.Query(ROW, goal="yes", budget=2.0)}, "Query budget: must be left out.*got 2"),
         ({"query": oar.Query(ROW, goal="yes", within=2.0)}, "Query within: is for models that predict values"),
         ({"query": oar.Query(ROW, goal="yess")}, "goal: must be one of the classes.*Did you mean 'yes'"),

@@ -166,7 +166,7 @@ def why(error: BaseException) -> str:
 def linear(node: ast.expr, names: dict[str, str], text: str) -> LinearExpression:
     """Return the linear expression that a piece of syntax means."""
     match node:
-        case ast.Constant(value=value) if is_number(value) or is_huge(value):
+        case ast.Constant(value=int() | float() as value) if is_number(value) or is_huge(value):
             return LinearExpression(constant=_as_float(value))
         case ast.Name(id=name):
             return LinearExpression(values={names.get(name, name): 1.0})

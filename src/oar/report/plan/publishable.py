@@ -8,7 +8,7 @@ every number that was published. So all numbers of what was found go through `pu
 | losses, lengths | `PEOPLE`/n of the number or coarser, for one person of n moves an average by some 1/n of it |
 | efforts | `PEOPLE`/n of everybody's or coarser |
 | probabilities, rates, accuracies | `PEOPLE`/n or coarser |
-| of a group: rates, and what is spent per member | the same, where n is how many the group has |
+| of a group: rates, what is spent per member | the same, n is how many the group has; no rate in steps above 0.1 |
 | what lies about 0, as margins and gaps do | `PEOPLE`/n of the goal loss, or of its root where it is a square |
 | counts of people | fives, from fifty on tens; 0 is 0, and one person counts as five |
 | what is found by a solver's last steps, as residuals are | a power of ten, rounded up |
@@ -69,6 +69,9 @@ SHARES = {
     *("wanted_before", "wanted_after", "score_before", "score_after", "own", "held_out", "rate_before", "rate"),
     *("probabilities", "share"),
 }
+OF_A_GROUP = {"wanted_before", "wanted_after", "score_before", "score_after", "share"}
+# In coarser steps a group's rate says nothing true: from 92 % to 75 % would be from 100 % to 100 %.
+COARSEST_RATE = 0.1
 # What is of other people than those whom the rest of a row is of, by who says how many these are.
 OF_OTHERS = {"held_out": "held_out_people", "effort_per_mover": "movers"}
 OF_EVERYONE = {"effort"}  # of a group too: its step is what some of everybody spend
@@ -195,7 +198,7 @@ class Rounding:
                 return said.replace(f"about {FIVES} member moves", f"about {FIVES} members move")
         return self._number(name, value, of, people) if _is_number(value) and name not in WHO else value
 
-    def _number(self, name: str, value: float, of: int, people: int) -> float:
+    def _number(self, name: str, value: float, of: int, people: int) -> float | None:
         whole = isinstance(value, int)
         if whole and name in PREDICTED | GIVEN:
             return value
@@ -209,7 +212,10 @@ class Rounding:
         if isinstance(value, int):
             return _count(value, nearest, of if name in COUNTS or value == of else None)
         size = max(abs(value), self._sizes.get(name, 0.0))
-        return _to(value, _step(size, self._people if name in OF_EVERYONE else people), nearest)
+        step = _step(size, self._people if name in OF_EVERYONE else people)
+        if name in OF_A_GROUP and people < self._people and step > COARSEST_RATE * size:
+            return None
+        return _to(value, step, nearest)
 
     def _is_told_as_known(self, text: str, found: re.Match[str], value: float) -> bool:
         """Report whether a count is told as one that is known: of all there are, of those who ask, or asked for."""
