@@ -272,7 +272,7 @@ def certificate(facts: Facts) -> Markup:
         ("goal loss, audited", loss(found["loss"])),
         ("goal loss, claimed by the solver", loss(proof["claimed_loss"])),
         ("proved lower bound on the goal loss", loss(proof["bound"])),
-        ("first-order gap", number(proof["gap"]) if proof["gap"] is not None else "no certificate"),
+        ("first-order gap", f"at most {number(proof['gap'])}" if proof["gap"] is not None else "no certificate"),
         _lead(found, not facts["asked"]["classes"]),
         ("limits", "; ".join(found["violations"]) or "all kept, checked person by person"),
         ("refitted by", found["witness"]),
