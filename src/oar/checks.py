@@ -205,8 +205,10 @@ def check_type(argument: str, value: Any, types: Set[str]) -> None:
         raise DataError(f"{argument}: must be a single value, got {type(value).__name__} of shape {shape}.")
     if types in PATHS:
         check_that(isinstance(value, str | os.PathLike), argument, "the path of a file or folder", value)
+    if not types or not types <= HOUSE.keys():
+        return
     got = [one.__name__ for one in type(value).__mro__]
-    if types and types <= HOUSE.keys() and not types & set(got):
+    if not types & set(got):
         wanted = " or ".join(HOUSE[name] for name in sorted(types))
         instead = [INSTEAD[name, one] for name in sorted(types) for one in got if (name, one) in INSTEAD]
         advice = f"; {instead[0]}" if instead else ""
@@ -277,7 +279,8 @@ class Gate:
     placed: tuple[str, ...]  # in their order, `own` included
     known: tuple[str, ...]
     needed: tuple[str, ...]
-    types: Mapping[str, frozenset[str]]
+    types: Mapping[str, frozenset[str]]  # None left out
+    may_be_none: frozenset[str]
     any_number: bool
     any_name: bool
 
@@ -292,8 +295,10 @@ class Gate:
         known = tuple(name for name, one in single.items() if one.kind in NAMED)[own:]
         needed = tuple(name for name, one in single.items() if one.default is one.empty)[own:]
         types = {name: frozenset(str(one.annotation).split(" | ")) for name, one in single.items()}
+        optional = frozenset(name for name, one in types.items() if "None" in one)
+        types = {name: one - {"None"} for name, one in types.items()}
         free = inspect.Parameter.VAR_POSITIONAL in shapes, inspect.Parameter.VAR_KEYWORD in shapes
-        return Gate(made.__name__, made, own, placed, known, needed, types, *free)
+        return Gate(made.__name__, made, own, placed, known, needed, types, optional, *free)
 
     def check(self, values: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
         """Refuse a call with these arguments, unless it fits."""
@@ -313,9 +318,8 @@ class Gate:
         if missing:
             raise DataError(f"{', '.join(missing)}: must be given, got nothing; call {self}{self._said_of(missing)}.")
         for name, value in given.items():
-            types = self.types.get(name, frozenset())
-            if value is not None or "None" not in types:
-                check_type(name, value, types - {"None"})
+            if value is not None or name not in self.may_be_none:
+                check_type(name, value, self.types.get(name, frozenset()))
 
     def _said_of(self, missing: list[str]) -> str:
         """Say what the missing arguments are, by the docstring."""

@@ -87,7 +87,10 @@ class Perturb:
 
 def is_single_budget(budget: Any) -> bool:
     """Report whether this is one number rather than one for each person."""
-    return np.ndim(budget) == 0
+    try:
+        return np.ndim(budget) == 0
+    except ValueError:  # rows of different lengths
+        return False
 
 
 def check_budget(budget: Any, argument: str) -> float:
