@@ -1,6 +1,9 @@
-"""Long work that shows how far it has come, and that a signal ends.
+"""Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
 **Steps** are shown in a line on stderr, which on a terminal is gone when the work is done.
+
+**Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever
+judges what they found, such as the audit, looks at no clock.
 
 **Signals** end a command, also where somebody swallows them, and never in the middle of an import.
 
@@ -26,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -41,6 +45,7 @@ _IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
 
@@ -78,6 +83,33 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}")
 
         yield on_step
+
+
+@contextmanager
+def limited_time(seconds: float | None) -> Iterator[None]:
+    """Set after how many seconds searches in a `with` block begin nothing more; an earlier end that is set stays."""
+    if seconds is None:
+        yield
+        return
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
+
+        raise DataError(f"time_limit: must be a number of seconds ≥ 0, or None, got {seconds!r}.")
+    before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(before)
+
+
+def deadline(seconds: float = math.inf) -> float:
+    """Return the reading of the monotonic clock at which a search ends that may take so many seconds itself."""
+    return min(_deadline.get(), time.monotonic() + seconds)
+
+
+def is_late() -> bool:
+    """Report whether the time for searches is over."""
+    return time.monotonic() > _deadline.get()
 
 
 @contextmanager

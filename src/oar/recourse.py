@@ -14,16 +14,17 @@ from oar.errors import EstimatorError
 from oar.estimators import BlackBox
 from oar.plans import Proposal, Result
 from oar.problem import Problem
-from oar.progress import OnStep, Progress, step_line
+from oar.progress import OnStep, Progress
 from oar.referee import BOTH, MEMBERS, QUERY, judged
-from oar.solvers import EffortLevel, default_effort, propose_collective, propose_individual, propose_joint
+from oar.solvers import propose_collective, propose_individual, propose_joint
+from oar.solvers.registry import EffortLike, bounded
 from oar.typing import SignalLike, SolverLike
-
-Effort = str | EffortLevel | None
 
 
 @with_near_names
-def individual(problem: Problem, *, solver: SolverLike = "auto", effort: Effort = None) -> Result:
+def individual(
+    problem: Problem, *, solver: SolverLike = "auto", effort: EffortLike = None, time_limit: float | None = None
+) -> Result:
     """Return the query's own best move against the fixed model (equation 2 of the paper).
 
     Args:
@@ -31,9 +32,10 @@ def individual(problem: Problem, *, solver: SolverLike = "auto", effort: Effort 
         solver: "auto" or "projected-gradient" (from many starts), "paper", for nearest centroid "widest-lead", or
             settings from `oar.solvers`.
         effort: as in `collective`; here the number of random starts and steps, and the tolerance.
+        time_limit: as in `collective`.
     """
     problem.only_one_refit("oar.individual")
-    with default_effort(effort):
+    with bounded("individual", False, effort, time_limit):
         proposal = propose_individual(problem, solver)
     return audited(proposal, problem, QUERY)
 
@@ -44,7 +46,8 @@ def collective(
     *,
     solver: SolverLike = "auto",
     signal: SignalLike = "auto",
-    effort: Effort = None,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
     progress: Progress = None,
 ) -> Result:
     """Return the members' best moves for the refitted model (equation 3 of the paper).
@@ -66,9 +69,12 @@ def collective(
             and trainings, twice the steps, a tenth of the gap, and never worse than normal where models are refitted in
             a loop). None is "normal", or the effort of `oar.solvers.default_effort`. Settings in `solver` take
             precedence, and exact and one-step solvers give the same plan with any effort.
+        time_limit: seconds after which the search begins nothing more and the best plan so far is audited, whose status
+            says so; until then no number of steps ends it. What is begun goes on, a refit for instance, and the audit
+            takes its own time. None is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    with step_line("collective", progress) as on_step, default_effort(effort):
+    with bounded("collective", progress, effort, time_limit) as on_step:
         return planned(problem, solver, signal, on_step)
 
 
@@ -85,7 +91,8 @@ def joint(
     *,
     solver: SolverLike = "auto",
     signal: SignalLike = "auto",
-    effort: Effort = None,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
     progress: Progress = None,
 ) -> Result:
     """Return moves of members and query together; each may use its whole budget.
@@ -96,10 +103,11 @@ def joint(
             goal as far ahead as it comes, whatever the loss); for other models as in `collective`.
         signal: as in `collective`.
         effort: as in `collective`.
+        time_limit: as in `collective`.
         progress: as in `collective`.
     """
     problem.only_one_refit("oar.joint")
-    with step_line("joint", progress) as on_step, default_effort(effort):
+    with bounded("joint", progress, effort, time_limit) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal, problem, BOTH)
 

@@ -30,7 +30,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.progress import OnStep, silent
+from oar.progress import OnStep, Progress, deadline, limited_time, silent, step_line
 from oar.solvers.settings import (
     EFFORTS,
     EffortLevel,
@@ -40,6 +40,7 @@ from oar.solvers.settings import (
     given_settings,
 )
 
+EffortLike = str | EffortLevel | None
 VERBS = ("individual", "collective", "joint")
 WORD = re.compile("(?<!^)(?=[A-Z])")  # where a word begins in ProjectedGradient
 
@@ -159,7 +160,7 @@ def current_effort() -> EffortLevel:
 
 @with_near_names
 @contextmanager
-def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
+def default_effort(effort: EffortLike) -> Iterator[EffortLevel]:
     """Set the default effort of all solvers in a `with` block; None leaves it unchanged.
 
     It applies to this thread, and to the workers of a study that is begun in it.
@@ -176,6 +177,13 @@ def default_effort(effort: str | EffortLevel | None) -> Iterator[EffortLevel]:
         _effort.reset(before)
 
 
+@contextmanager
+def bounded(title: str, progress: Progress, effort: EffortLike, time_limit: float | None) -> Iterator[OnStep]:
+    """Yield what solvers call after each step, in a `with` block with the effort and the time that a caller allows."""
+    with step_line(title, progress) as on_step, default_effort(effort), limited_time(time_limit):
+        yield on_step
+
+
 def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
@@ -187,11 +195,16 @@ def called(kind: type) -> str:
 
 def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:
     """Return settings of a search in which nothing is refitted at random, with more or less effort than usual."""
-    effort = current_effort()
-    if effort is EFFORTS["normal"]:
+    effort, timed = current_effort(), is_timed(settings)
+    if effort is EFFORTS["normal"] and not timed:
         return settings
     settings = effort.settled(settings)
-    return replace(settings, **(effort.loop(usual) | given_settings(settings)))
+    return replace(settings, **(effort.loop(usual, timed=timed) | given_settings(settings)))
+
+
+def is_timed(settings: Any) -> bool:
+    """Report whether a search with these settings ends by the clock."""
+    return deadline(getattr(settings, "time_limit", np.inf)) < np.inf
 
 
 class Solver:

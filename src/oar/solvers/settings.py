@@ -16,6 +16,7 @@ from oar.errors import DataError, OptionError
 from oar.problem import Problem
 
 Settings = TypeVar("Settings")
+ENDLESS = 10**9  # steps, which no search takes
 SEARCH = {"max_steps": 2_000, "tolerance": 1e-8}  # as `ProjectedGradient` says, where nothing is refitted in a loop
 
 
@@ -35,6 +36,8 @@ class EffortLevel:
         steps: times as many steps at the most. tolerance: times the usual gap at which a search ends.
         refits: times as many trainings of a black box, and refits to choose labels and leavers.
         plans: how many plans for fewer members `oar.minimal_coalition` makes at the most.
+        patience: how many random starts in a row may gain less than a thousandth of the loss before no more are made.
+        trials: the name of the effort of plans that only have to tell whether the goal is within reach.
         repeats: whether models that are refitted in a loop are first planned for with normal effort, and the search
             continues from there: a thorough plan is then never worse than a normal one.
     """
@@ -47,6 +50,8 @@ class EffortLevel:
     tolerance: float = 1.0
     refits: float = 1.0
     plans: int = 40
+    patience: float = np.inf
+    trials: str = "quick"
     repeats: bool = False
 
     def __post_init__(self) -> None:
@@ -56,16 +61,21 @@ class EffortLevel:
                 raise DataError(f"{name}: must be a finite number ≥ 0, got {getattr(self, name)!r}.")
         check_whole("fewest_restarts", self.fewest_restarts, 0)
         check_whole("plans", self.plans, 0)
-        if not is_number(self.most_restarts) or not self.most_restarts >= 0:
-            raise DataError(f"most_restarts: must be a number ≥ 0, got {self.most_restarts!r}.")
+        for name in ("most_restarts", "patience"):
+            if not is_number(getattr(self, name)) or not getattr(self, name) >= 0:
+                raise DataError(f"{name}: must be a number ≥ 0, got {getattr(self, name)!r}.")
+        choose("trials", self.trials, ("quick", "normal", "thorough"))
         check_flag("repeats", self.repeats)
 
-    def loop(self, usual: dict[str, Any], random: bool = True) -> dict[str, Any]:
-        """Return usual settings of a loop, scaled; `random` says whether random starts can be made."""
+    def loop(self, usual: dict[str, Any], random: bool = True, timed: bool = False) -> dict[str, Any]:
+        """Return usual settings of a loop, scaled; `random` says whether random starts can be made.
+
+        Where the time is limited (`timed`), the time ends a search, and not the number of its steps.
+        """
         restarts = round(self.starts * usual.get("restarts", 0))
         fewest = self.fewest_restarts if random else 0
         scaled = {
-            "max_steps": max(1, round(self.steps * usual["max_steps"])),
+            "max_steps": ENDLESS if timed else max(1, round(self.steps * usual["max_steps"])),
             "tolerance": self.tolerance * usual["tolerance"],
             "restarts": int(min(max(restarts, fewest), self.most_restarts)),
         }
@@ -86,8 +96,10 @@ EFFORTS = {
     level.name: level
     for level in (
         EffortLevel("quick", starts=0, steps=0.5, tolerance=10, refits=1 / 3, plans=3),
-        EffortLevel("normal"),
-        EffortLevel("thorough", 4, fewest_restarts=4, steps=2, tolerance=0.1, refits=4, plans=120, repeats=True),
+        EffortLevel("normal", patience=2),
+        EffortLevel(
+            "thorough", 4, fewest_restarts=4, steps=2, tolerance=0.1, refits=4, plans=120, repeats=True, trials="normal"
+        ),
     )
 }
 
@@ -118,9 +130,10 @@ class ProjectedGradient:
         random_starts: for nearest centroid and the query's own move: pairs of random starts in addition to the fixed
             ones.
         restarts: for models that are refitted in the loop: the largest number of random starts in addition to the fixed
-            ones; none are added once fourteen starts have all ended in the same loss. None means 24 for few people (n·d
-            ≤ 2,000) and a linear model; 8 for few people and another convex model, and for more people (n·d ≤ 20,000)
-            and a linear one; and none elsewhere.
+            ones; none are added once fourteen starts have all ended in the same loss. None means at most 24 for few
+            people (n·d ≤ 2,000) and a linear model; at most 8 for few people and another convex model, and for more
+            people (n·d ≤ 20,000) and a linear one; and none elsewhere. With normal effort these are made only where the
+            first start does not end with a closed certificate, and only until two in a row gain next to nothing.
         time_limit: for models that are refitted in the loop: seconds after which no further step is begun.
         seed: the seed of the random starts.
     """

@@ -21,7 +21,7 @@ from oar.models.centroid.nearest_centroid import odds_against
 from oar.plans import Result
 from oar.plans.result import MET
 from oar.problem import Problem
-from oar.progress import Progress, step_line
+from oar.progress import Progress, is_late
 from oar.questions.least.coalition import no_best
 from oar.questions.least.trials import (
     Explained,
@@ -35,6 +35,7 @@ from oar.questions.least.trials import (
 from oar.recourse import collective, individual
 from oar.solvers.centroids.best_members import ranked_members
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale
+from oar.solvers.registry import EffortLike, bounded
 from oar.typing import SignalLike, SolverLike
 
 Mask = NDArray[np.bool_]
@@ -93,6 +94,8 @@ def break_even(
     signal: SignalLike = "auto",
     tolerance: float | None = None,
     seed: int | None = None,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
     progress: Progress = None,
 ) -> ShareAnswer:
     """Return the share of participants at which the collective overtakes the individual at the same budget.
@@ -107,6 +110,9 @@ def break_even(
         signal: as in `oar.collective`.
         tolerance: the difference of shares within which the search stops; 0.02 if left out.
         seed: of the draw of members; 0 if left out.
+        effort: as in `oar.collective`; plans that only have to tell whether the goal is within reach get less of it.
+        time_limit: seconds after which the search begins nothing more, and what it has found so far is returned; None
+            is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
@@ -114,13 +120,13 @@ def break_even(
     no_best(problem, "shares of them are looked for")
     searching = {"collective_solver": collective_solver, "signal": signal, "tolerance": tolerance, "seed": seed}
     no_idle_options(problem, "the break-even share", **searching)
-    if has_closed_form(problem):
-        return exact_break_even(problem, solver)
     close = check_tolerance(tolerance, USUAL)
     drawn = 0 if seed is None else seed
     check_seed(drawn)
-    alone = individual(problem, solver=solver)
-    with step_line("break-even", progress) as on_step:
+    with bounded("break-even", progress, effort, time_limit) as on_step:
+        if has_closed_form(problem):
+            return exact_break_even(problem, solver)
+        alone = individual(problem, solver=solver)
         draw = Draw(ProblemTrials(problem, collective_solver, signal, on_step), int(drawn))
         return _searched(draw, alone, close)
 
@@ -136,6 +142,11 @@ class Draw:
         order = random_order(people.size, seed)
         self._classes = [order[(codes[order] == code) & able[order]] for code in np.unique(codes)]
         self._known: dict[tuple[int, ...], Result] = {}
+
+    @property
+    def ended(self) -> str:
+        """A sentence where the time for the search is over, or ""."""
+        return self._trying.ended
 
     @property
     def never_sure(self) -> bool:
@@ -159,7 +170,8 @@ class Draw:
         key = tuple(self._count(order, share) for order in self._classes)
         if key not in self._known:
             few = with_members(self._trying.problem, self.members(share))
-            self._known[key] = self._trying.solve(few, *near)
+            solve = self._trying.fully if share == 1 else self._trying.solve
+            self._known[key] = solve(few, *near)
         return self._known[key]
 
     def least(self, good: Any, close: float) -> float | None:
@@ -176,7 +188,7 @@ class Draw:
             best = result if good(result) else best
             return share if good(result) else None
 
-        return halve(0.0, 1.0, shown, lambda failed, does: does - failed <= close)[1]
+        return halve(0.0, 1.0, shown, lambda failed, does: does - failed <= close or is_late())[1]
 
 
 def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
@@ -200,9 +212,9 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         said = (
             f"Not found: with all eligible members the collective's best loss found is {everyone.loss:.6g}, not below "
             f"the individual's {alone.loss:.6g}, which proves nothing. Let more members take part, or give them larger "
-            "budgets."
+            f"budgets. {draw.ended}"
         )
-        return ShareAnswer(None, None, goal_share, Status.NOT_FOUND, said, alone, everyone)
+        return ShareAnswer(None, None, goal_share, Status.NOT_FOUND, said.strip(), alone, everyone)
     against = "against the best individual move" + ("" if alone.exact else " found")
     reached = "the goal itself was not found to be reached even if all of them do"
     if goal_share == 0:
@@ -211,9 +223,10 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         reached = f"at most {goal_share:.1%} are needed for the goal itself"
     said = (
         f"The collective's loss is below the individual's with at most {share:.1%} of each class, drawn at random "
-        f"(audited). That is found, not proved to be the least, {against}; {reached}."
+        f"(audited). That is found, not proved to be the least, {against}; {reached}. {draw.ended}"
     )
-    return ShareAnswer(share, share if alone.exact else None, goal_share, Status.ACHIEVED, said, alone, draw.at(share))
+    at_most = share if alone.exact else None
+    return ShareAnswer(share, at_most, goal_share, Status.ACHIEVED, said.strip(), alone, draw.at(share))
 
 
 def exact_break_even(problem: Problem, solver: Any) -> ShareAnswer:

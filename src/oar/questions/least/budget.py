@@ -19,7 +19,7 @@ from oar.errors import Status
 from oar.online import OnlineProblem
 from oar.plans import Result
 from oar.problem import Problem
-from oar.progress import Progress, step_line
+from oar.progress import Progress, is_late
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
     Explained,
@@ -43,12 +43,14 @@ from oar.referee import MEMBERS, nobody_moves
 from oar.referee.proofs.balls import averages_above, never, within_radii
 from oar.referee.proofs.rounds import of_rounds
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never
+from oar.solvers.registry import EffortLike, bounded
 from oar.tolerances import ROUNDING
 from oar.typing import SignalLike, SolverLike
 
 USUAL = 1e-2
 FARTHEST = 4.0  # times the distance of the farthest person from the query: how far the search goes
 MOST_SOLVES = 40
+CONFIRMED = 0.05  # share of a scale below one that suffices after all, from where on the search goes on
 HALVED = 20  # times, from a scale that suffices to the largest that is proved not to: to a millionth of it
 Array = NDArray[np.float64]
 LESS = (*10.0 ** np.arange(-12, -1), *np.arange(0.02, 1.0, 0.02))  # shares of a scale that are left out
@@ -94,6 +96,8 @@ def minimal_budget(
     signal: SignalLike = "auto",
     tolerance: float | None = None,
     most: float | None = None,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
     progress: Progress = None,
 ) -> BudgetAnswer:
     """Return the smallest budget at which the participants reach the goal (the problem's own is only a first guess).
@@ -108,14 +112,17 @@ def minimal_budget(
         tolerance: the share of the value within which the search stops; 0.01 if left out.
         most: the largest budget (or factor on the budgets) that is tried; by default four times the distance from the
             query to the farthest person.
+        effort: as in `oar.collective`; plans that only have to tell whether the goal is within reach get less of it.
+        time_limit: seconds after which the search begins nothing more, and what it has found so far is returned; None
+            is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
     no_idle_options(problem, "the least budget", solver=solver, signal=signal, tolerance=tolerance, most=most)
-    if has_closed_form(problem):
-        return exact_budget(problem)
     close = check_tolerance(tolerance, USUAL)
-    with step_line("minimal budget", progress) as on_step:
+    with bounded("minimal budget", progress, effort, time_limit) as on_step:
+        if has_closed_form(problem):
+            return exact_budget(problem)
         return _searched(ProblemTrials(problem, solver, signal, on_step), close, most)
 
 
@@ -140,7 +147,9 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
         if least == np.inf or nobody_moves(last.problem, MEMBERS):
             said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
-        said = f"No {what} up to {farthest:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
+        tried = min(farthest, failed)
+        said = f"No {what} up to {tried:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
+        said += f" {trying.ended}"
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, said.strip(), last, least)
     value, result = found
 
@@ -152,14 +161,19 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
         result = better[1]
         return better[0]
 
-    failed, value = halve(
-        failed, value, shown, lambda failed, does: does - failed <= close * does or trying.solves >= MOST_SOLVES
-    )
+    def near(failed: float, does: float) -> bool:
+        return does - failed <= close * does or trying.solves >= MOST_SOLVES or is_late()
+
+    failed, value = halve(failed, value, shown, near)
+    # Trials may end in worse minima than plans do: the one that decides is made again, with the effort of an answer.
+    while failed > 0 and not near(0.0, value) and (better := _tried(trying, failed, result, fully=True)):
+        value, result = better
+        failed, value = halve(min(failed, value) * (1 - CONFIRMED), value, shown, near)
     least = _least(problem, value)
     ended = f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
     said = (
         f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
-        f"{ended}. {_proved(least, what)}"
+        f"{ended}. {_proved(least, what)} {trying.ended}"
     )
     return BudgetAnswer(value, result.status, None, said.strip(), result, least)
 
@@ -198,14 +212,17 @@ def _first_that_does(trying: ProblemTrials, farthest: float) -> tuple[tuple[floa
     scale, failed = min(own if own > 0 else farthest / 16, farthest), 0.0
     while True:
         result = trying.solve(scaled(problem, scale))
+        ended = scale >= farthest or trying.solves >= MOST_SOLVES or is_late()
+        if ended and not result.success:
+            result = trying.fully(scaled(problem, scale), result)
         if result.success:
             return _tightened(trying, result, scale), failed, result
-        if scale >= farthest or trying.solves >= MOST_SOLVES:
+        if ended:
             return None, scale, result
         failed, scale = scale, min(2 * scale, farthest)
 
 
-def _tried(trying: ProblemTrials, scale: float, best: Result) -> tuple[float, Result] | None:
+def _tried(trying: ProblemTrials, scale: float, best: Result, fully: bool = False) -> tuple[float, Result] | None:
     """Return a smaller scale that does, with its result, no larger than the one asked for; None if none was found."""
     problem = scaled(trying.problem, scale)
     if problem.limits is None:
@@ -215,7 +232,7 @@ def _tried(trying: ProblemTrials, scale: float, best: Result) -> tuple[float, Re
         shorter = with_moves(best, few, moves)
         if shorter.success:
             return scale, shorter
-    result = trying.solve(problem, best)
+    result = (trying.fully if fully else trying.solve)(problem, best)
     return _tightened(trying, result, scale) if result.success else None
 
 

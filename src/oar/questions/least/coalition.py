@@ -25,7 +25,7 @@ from oar.errors import NumericsError, OptionError, Status
 from oar.people.wording import counted
 from oar.plans import MemberPlan, Result
 from oar.problem import Problem
-from oar.progress import Progress, step_line
+from oar.progress import Progress, is_late
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
     Explained,
@@ -43,7 +43,7 @@ from oar.referee.proofs.balls import fewest_members
 from oar.solvers.centroids.best_members import members_needed, ranked_members
 from oar.solvers.centroids.exact import Reach, margin, reach_of, smallest_scale
 from oar.solvers.outer.best_members import Ranking
-from oar.solvers.registry import current_effort
+from oar.solvers.registry import EffortLike, bounded, current_effort
 from oar.typing import SignalLike, SolverLike
 
 Array = NDArray[np.float64]
@@ -91,7 +91,13 @@ class CoalitionAnswer(Explained):
 
 @with_near_names
 def minimal_coalition(
-    problem: Problem, *, solver: SolverLike = "auto", signal: SignalLike = "auto", progress: Progress = None
+    problem: Problem,
+    *,
+    solver: SolverLike = "auto",
+    signal: SignalLike = "auto",
+    effort: EffortLike = None,
+    time_limit: float | None = None,
+    progress: Progress = None,
 ) -> CoalitionAnswer:
     """Return the fewest of the eligible participants who reach the goal within their budgets.
 
@@ -102,15 +108,18 @@ def minimal_coalition(
         problem: the problem to solve.
         solver: as in `oar.collective`.
         signal: as in `oar.collective`.
+        effort: as in `oar.collective`; plans that only have to tell whether the goal is within reach get less of it.
+        time_limit: seconds after which the search begins nothing more, and what it has found so far is returned; None
+            is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
     problem.only_moves("this question")
     problem.only_one_refit("this question")
     no_best(problem, "the fewest members are looked for")
     no_idle_options(problem, "the smallest coalition", solver=solver, signal=signal)
-    if has_closed_form(problem):
-        return exact_coalition(problem)
-    with step_line("minimal coalition", progress) as on_step:
+    with bounded("minimal coalition", progress, effort, time_limit) as on_step:
+        if has_closed_form(problem):
+            return exact_coalition(problem)
         return _searched(ProblemTrials(problem, solver, signal, on_step))
 
 
@@ -144,7 +153,7 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
     budgets = problem.allowance.everyones(people.size)
     able = int((budgets > 0).sum())
     all_of_them = with_members(problem, budgets > 0)
-    everyone = trying.solve(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
+    everyone = trying.fully(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
     proof = bound_of(problem)
     if not everyone.success:
         proved = not able or everyone.impossible or proof.ruled_out(budgets, able)
@@ -152,6 +161,7 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
             said = f"Impossible, and proved: not even all {able:,} eligible members reach the goal."
             return CoalitionAnswer(None, {}, people.column(nobody), Status.IMPOSSIBLE, said, None, exact=True)
         said = f"Not even all {able:,} eligible members were found to reach the goal, which proves nothing."
+        said = f"{said} {trying.ended}".strip()
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, everyone, at_least=1)
     search = CoalitionSearch(trying, Ranking(problem, trying.signal, False), everyone)
     search.left_out()
@@ -192,6 +202,7 @@ class CoalitionSearch:
     best: Result
     made: int = 0  # plans for fewer members
     failing: int = 0  # of them, in a row
+    fully: bool = False  # whether plans are made with the effort of an answer
     passes: int = 0  # that they took
 
     @property
@@ -201,12 +212,13 @@ class CoalitionSearch:
         long = problem.people.size * problem.people.dimensions > MANY or not problem.model.convex
         plans = current_effort().plans
         most = FAILING if long or problem.keep is not None else plans
-        return self.made >= plans or self.failing >= most or self.passes >= PASSES
+        return self.made >= plans or self.failing >= most or self.passes >= PASSES or is_late()
 
     @property
     def how(self) -> str:
         """The search in words."""
         ended = ", where the search was ended" if self.ended else ""
+        ended = ", when the time was over" if is_late() else ended
         return f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
 
     @property
@@ -231,6 +243,11 @@ class CoalitionSearch:
                 failed, none = number, False
         if NEAR * self.size < 1:
             self.one_by_one(least)
+        if not self.fully and failed >= least and self.size > failed:
+            # Trials may end in worse minima than plans do: the one that decides is made again, with more effort.
+            self.fully, size = True, self.size
+            if self.reaches(self.size - 1 if NEAR * size < 1 else failed):
+                self.fewer(least)
 
     def reaches(self, number: int) -> bool:
         """Plan for at most so many members, in several choices of them; keep the first that succeeds."""
@@ -285,7 +302,7 @@ class CoalitionSearch:
         self.made += 1
         self.failing += 1
         few = with_members(self.trying.problem, members)
-        result = self.trying.solve(few, self.best)
+        result = (self.trying.fully if self.fully else self.trying.solve)(few, self.best)
         self.passes += result.passes
         if result.success:
             self.best, self.failing = result, 0

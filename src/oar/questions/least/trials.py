@@ -18,12 +18,14 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.progress import OnStep, silent
+from oar.progress import OnStep, is_late, silent
 from oar.recourse import audited, planned
+from oar.solvers.registry import current_effort, default_effort
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Value = TypeVar("Value", int, float)
+OUT_OF_TIME = "The time was over before the search was, and more of it may say more."
 
 
 class Explained(ShownAsText):
@@ -37,7 +39,11 @@ class Explained(ShownAsText):
 
 
 class ProblemTrials:
-    """The solver of the same problem with other budgets and members, which keeps count."""
+    """The solver of the same problem with other budgets and members, which keeps count.
+
+    A trial only has to tell whether the goal is within reach, so it is planned with less effort than an answer
+    (`EffortLevel.trials`), and from moves that are known to be good elsewhere; `fully` makes the effort of an answer.
+    """
 
     def __init__(self, problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> None:
         self.problem, self._settings, self._on_step, self.solves = problem, (solver, signal), on_step, 0
@@ -47,10 +53,20 @@ class ProblemTrials:
         """The signal, by which training is differentiated."""
         return self._settings[1]
 
+    @property
+    def ended(self) -> str:
+        """A sentence where the time for the search is over, or ""."""
+        return OUT_OF_TIME if is_late() else ""
+
     def solve(self, problem: Problem, *known: Result) -> Result:
-        """Solve and audit; on a table also from what is known to be good elsewhere."""
+        """Solve and audit a trial, from what is known to be good elsewhere, too."""
+        with default_effort(current_effort().trials):
+            return self.fully(problem, *known)
+
+    def fully(self, problem: Problem, *known: Result) -> Result:
+        """Solve and audit with the effort of an answer."""
         self.solves += 1
-        plans = [one.plan for one in known] if problem.limits else []
+        plans = [one.plan for one in known]
         starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
         return planned(problem, *self._settings, self._on_step, starts)
 

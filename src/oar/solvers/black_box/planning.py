@@ -6,7 +6,6 @@ there are none.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from oar.errors import OptionError
 from oar.estimators.black_box import Calls
 from oar.plans import LeverPlan, MemberPlan, Plan, Proposal
 from oar.problem import Problem
-from oar.progress import OnStep
+from oar.progress import OnStep, deadline
 from oar.retraining.black_box import Candidate, Trials
 from oar.retraining.contribution import Contribution
 from oar.solvers.black_box import own_move
@@ -115,7 +114,7 @@ def _by_surrogates(problem: Problem, settings: Surrogate, query: bool) -> Propos
 
 
 def _by_search(problem: Problem, settings: DirectSearch, query: bool, on_step: OnStep, began: Calls) -> Proposal:
-    trials = Trials(problem, settings.refits, time.monotonic() + settings.time_limit, began)
+    trials = Trials(problem, settings.refits, deadline(settings.time_limit), began)
     seen = Outlook.empty(problem)
     if settings.surrogate is not None:
         seen = outlook(problem, settings.surrogate, trials, query)

@@ -31,7 +31,7 @@ import numpy as np
 from oar.errors import NumericsError
 from oar.models.fit.quasi_newton import spectral_length
 from oar.models.training import Array, Training
-from oar.progress import OnStep, check_interrupted, silent
+from oar.progress import OnStep, check_interrupted, deadline, silent
 from oar.signals.base import Memory, Outcome, Signal, Step, refit
 from oar.solvers.feasible.sets import FeasibleMoves, FeasibleSet
 from oar.tolerances import SUFFICIENT
@@ -181,8 +181,8 @@ class DescentSettings:
     @classmethod
     def of(cls, settings: Any) -> DescentSettings:
         """Read a solver's settings, of which nothing is left open any more; time begins to run."""
-        deadline = time.monotonic() + settings.time_limit
-        return cls(settings.response, settings.max_steps, settings.tolerance, deadline, settings.line_search)
+        ends = deadline(settings.time_limit)
+        return cls(settings.response, settings.max_steps, settings.tolerance, ends, settings.line_search)
 
     def stop(self, loss: float, gap: float, steps: int) -> str:
         """Return why no further step is begun; "" to go on."""

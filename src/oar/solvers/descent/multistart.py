@@ -19,6 +19,7 @@ from oar.solvers.descent.descent import SLOWLY, DescentEnd, DescentProblem, Loss
 PATIENCE = 60  # steps for each start; a first start that is not done by then has a large budget
 ENOUGH, SAME = 14, 1e-6  # starts that all end within this share of the least loss agree
 WORTH_IT = 1e-6  # of the loss: what going on must gain to be followed by more
+PAYS = 1e-3  # of the loss: what a random start must gain to be followed by others without end
 PRECISION = 1e-8  # of refits that say whether a start is worth a descent
 
 
@@ -92,9 +93,20 @@ class Multistart:
         self.steps += end.steps
         self.history = self.history.then(end, start.kind)
 
-    def run_all(self, makers: Iterable[StartMaker]) -> bool:
-        """Ask one maker after the other, and run its starts; return False once no loss can be less."""
-        return all(self._asked(maker) for maker in makers)
+    def run_all(self, makers: Iterable[StartMaker], patience: float = np.inf) -> bool:
+        """Ask one maker after the other, and run its starts; return False once no loss can be less.
+
+        None is asked after so many in a row that led to next to nothing.
+        """
+        idle = 0
+        for maker in makers:
+            before = self.best.loss
+            if not self._asked(maker):
+                return False
+            idle = 0 if self.best.loss < before - PAYS * abs(before) else idle + 1
+            if idle >= patience:
+                break
+        return True
 
     def _asked(self, maker: StartMaker) -> bool:
         judged = self.problem.objective.outcome

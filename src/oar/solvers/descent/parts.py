@@ -13,7 +13,6 @@ best move, so that a collective is never worse than an individual who may move a
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from oar.models.training import Fit
 from oar.plans import Proposal
 from oar.plans.plan import SignalPathPlan
 from oar.problem import Problem
-from oar.progress import OnStep
+from oar.progress import OnStep, deadline
 from oar.signals.implicit import Implicit
 from oar.solvers.descent.descent import BEGIN, DescentEnd, DescentSettings, LossPoint, descend
 from oar.solvers.descent.retrained import CLEAR, ENDED
@@ -151,8 +150,8 @@ class _Run:
     def __init__(self, problem: Problem, settings: ProjectedGradient, signal: Any, on_step: OnStep) -> None:
         self.problem, self.settings, self._on_step = problem, settings, on_step
         loop: dict[str, Any] = IN_PARTS | given_settings(settings)
-        deadline = time.monotonic() + settings.time_limit
-        self._settings = DescentSettings(settings.response, loop["max_steps"], loop["tolerance"], deadline)
+        ends = deadline(settings.time_limit)
+        self._settings = DescentSettings(settings.response, loop["max_steps"], loop["tolerance"], ends)
         self._solved: float = getattr(signal, "tolerance", Implicit.tolerance)
         self._before = replace(problem.people.engine.traffic)  # type: ignore[attr-defined]
         self.training = StreamedTraining(problem)

@@ -38,7 +38,7 @@ from oar.solvers.descent.starts import Starts
 from oar.solvers.discrete.exchanges import ExchangeSearch
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.sets import FeasibleBalls, FeasibleRegions
-from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task, called, current_effort
+from oar.solvers.registry import IN_MEMORY, REFITTED, Solver, Task, called, current_effort, is_timed
 from oar.solvers.settings import FrankWolfe, OneShot, ProjectedGradient, given_settings, no_idle_draws, starts_at_random
 from oar.tolerances import CONVERGED, TIGHT
 
@@ -58,8 +58,11 @@ ENDED = {
 }
 
 
-def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot) -> Proposal:
-    """Move the members, and the query too where it is joint recourse, to the least goal loss found."""
+def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patience: float = np.inf) -> Proposal:
+    """Move the members, and the query too where it is joint recourse, to the least goal loss found.
+
+    Where the first start ends with a closed certificate, random ones hardly ever pay: only endless patience makes any.
+    """
     problem, query = task.problem, task.query
     training = problem.training(task.together, task.by, task.anchors)
     maker, chosen = as_signal(task.signal, training)
@@ -85,7 +88,11 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot) -> Pro
         search = Multistart(descent, problem.model.least_loss)
         search.run(Start(stay, FAR, point_of(limits.project(stay), unmoved)))
         if search.run_all([lambda _: map(Start, known)]):
-            search.run_all(Starts(problem, settings, descent, unmoved.fit).in_order(search.best))
+            first = search.best
+            drawn = settings if patience == np.inf or first.ended != "closed" else replace(settings, restarts=0)
+            starts = Starts(problem, drawn, descent, unmoved.fit)
+            if search.run_all(starts.in_order(first)):
+                search.run_all(starts.at_random(first), patience)
         search.carry_on()
         reached, steps = list(search.history.reached), search.steps
     if whole is not None:
@@ -227,11 +234,13 @@ class RefittedDescent(Solver):
         usual, effort = _suitable(problem, type(settings)), current_effort()
         no_idle_draws(replace(settings, **(usual | given_settings(settings))), starts_at_random(problem))
         settings = effort.settled(settings)
-        return replace(settings, **(effort.loop(usual, random=problem.limits is None) | given_settings(settings)))
+        loop = effort.loop(usual, random=problem.limits is None, timed=is_timed(settings))
+        return replace(settings, **(loop | given_settings(settings)))
 
     def propose(self, task: Task, settings: Any) -> Proposal:
-        """Settle what was left open, and descend."""
-        return solve(task, self.settled(task.problem, settings))
+        """Settle what was left open, and descend; restarts that a user asks for are all made."""
+        patience = np.inf if "restarts" in given_settings(settings) else current_effort().patience
+        return solve(task, self.settled(task.problem, settings), patience)
 
 
 class FrankWolfeDescent(RefittedDescent):

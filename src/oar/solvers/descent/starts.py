@@ -76,24 +76,31 @@ class Starts:
 
     def in_order(self, first: DescentEnd) -> Iterator[StartMaker]:
         """Yield the makers that are asked, one after the other; `first` is how the search went until now."""
-        loop, ended, smooth = self.descent.settings, first.ended, self.problem.model.smooth
+        loop = self.descent.settings
         if not loop.max_steps:  # what is promised without any step
             yield self.opposite
             return
         spectral, restarts = loop.response == "spectral", self.settings.restarts
-        kinked = spectral and (ended == "stalled" or (ended == "steps" and not smooth))
-        large = ended == "steps" and loop.max_steps > PATIENCE
-        if spectral and (kinked or large or restarts):
+        large = first.ended == "steps" and loop.max_steps > PATIENCE
+        if spectral and (self._kinked(first) or large or restarts):
             yield self.grown
         # The loss of a network is far from linear in the moves: a full response can lead it anywhere.
-        if restarts or (self.descent.objective.from_scratch and ended != "closed" and spectral):
+        if restarts or (self.descent.objective.from_scratch and first.ended != "closed" and spectral):
             yield self.slowly
         yield self.opposite
-        yield from self._at_random(restarts, spectral and not smooth, kinked and self._opens)
 
-    def _at_random(self, restarts: int, wanders: bool, opens: bool) -> Iterator[StartMaker]:
-        """Yield makers of random starts and of what follows them; with `opens`, before and after quasi-Newton steps."""
-        seed = self.settings.seed
+    def _kinked(self, first: DescentEnd) -> bool:
+        """Report whether the first start ended at a kink of the loss, where projected gradients stall."""
+        ended = first.ended == "stalled" or (first.ended == "steps" and not self.problem.model.smooth)
+        return self.descent.settings.response == "spectral" and ended
+
+    def at_random(self, first: DescentEnd) -> Iterator[StartMaker]:
+        """Yield makers of random starts and of what follows them; past kinks, before and after quasi-Newton steps."""
+        if not self.descent.settings.max_steps:
+            return
+        seed, restarts = self.settings.seed, self.settings.restarts
+        wanders = self.descent.settings.response == "spectral" and not self.problem.model.smooth
+        opens = self._kinked(first) and self._opens
         if restarts and wanders:
             yield from self._wandering(self._drawn(restarts // 2, [seed, 1]))
         drawn = self._drawn(restarts, seed)
@@ -104,7 +111,7 @@ class Starts:
             yield self.reopened_again
         else:
             for number, draw in enumerate(drawn):
-                yield partial(self.at_random, number, draw)
+                yield partial(self.anywhere, number, draw)
         if not restarts:
             return
         if self._feasible.norm.p != 2 and not self.descent.objective.from_scratch:
@@ -231,7 +238,7 @@ class Starts:
         moves, steps = wandering_search(self.descent.objective, self._feasible, most, loop.deadline, start, respond)
         return [Start(moves, steps=steps)]
 
-    def at_random(self, number: int, draw: Array, history: History) -> Iterable[Start]:
+    def anywhere(self, number: int, draw: Array, history: History) -> Iterable[Start]:
         """Return a random start, of several kinds by turns."""
         if self.descent.late or history.agreed:
             return ()

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Array
-from oar.progress import OnStep, silent
+from oar.progress import OnStep, is_late, silent
 from oar.solvers.discrete.ground import Changes, Ground, OpenChanges, shortlist
 from oar.tolerances import FALLS
 
@@ -74,7 +74,7 @@ class LeverSearch:
     @property
     def _left(self) -> int:
         """Refits that may still be spent."""
-        return self._effort.refits - (self._ground.refits - self._began)
+        return 0 if is_late() else self._effort.refits - (self._ground.refits - self._began)
 
     @property
     def _short(self) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from oar.models.fit.quasi_newton import spectral_length
 from oar.models.training import Array, Fit, Training
 from oar.problem import Problem
-from oar.progress import check_interrupted
+from oar.progress import check_interrupted, is_late
 from oar.solvers.settings import ProjectedGradient
 from oar.tolerances import SUFFICIENT
 
@@ -87,7 +87,7 @@ def minimise(
     best_lately = best_values.copy()
     rows = rows[~finished]
     points, values, gradients = points[~finished], values[~finished], gradients[~finished]
-    while rows.size and steps < max_steps and time.monotonic() < deadline:
+    while rows.size and steps < max_steps and time.monotonic() < deadline and not is_late():
         check_interrupted()
         steps += 1
         moves = objective.project(points - _column(alphas[rows], points) * gradients, rows) - points

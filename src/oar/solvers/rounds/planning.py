@@ -10,7 +10,7 @@ from oar.online import OnlineProblem
 from oar.plans import Proposal
 from oar.plans.rounds.plan import OnlinePlan
 from oar.solvers.centroids.exact import unrounded
-from oar.solvers.registry import Solver, Task, current_effort, named, unknown
+from oar.solvers.registry import Solver, Task, current_effort, is_timed, named, unknown
 from oar.solvers.rounds import centroids as online_centroid
 from oar.solvers.rounds.descent import RoundSearchResult, leverage, one_shot, search, why
 from oar.solvers.settings import Exact, FrankWolfe, OneShot, ProjectedGradient, given_settings
@@ -110,7 +110,7 @@ class OverRounds(Solver):
                 )
             return _proposed(problem, *one_shot(problem), self.name)
         settings = effort.settled(settings)
-        usual = effort.loop(_suitable(problem, type(settings)))
+        usual = effort.loop(_suitable(problem, type(settings)), timed=is_timed(settings))
         settings = dataclasses.replace(settings, **(usual | given_settings(settings)))
         return _proposed(problem, search(task, settings), (), self.name)
 
