@@ -31,7 +31,7 @@ from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, NewtonPoint, NewtonRefits
 from oar.models.fit.quasi_newton import Linear as LinearMap
 from oar.models.linear.identifiability import DEPENDENT, dependent
-from oar.models.linear.losses import KINDS, compiled
+from oar.models.linear.losses import KINDS, compiled, outputs_of, weighted_sum
 from oar.models.training import ALL, Array, Fit, Some
 from oar.tolerances import COARSE
 
@@ -145,8 +145,7 @@ class LinearTraining(NewtonRefits):
         """Return s = vᵀ∇_θ ℓ(θ; x, y) = aᵀu (n,) for everyone, if its target were that row of `targets` (n, o)."""
         self.passes += 1
         rows, theta, along = self._rows_of(features), parameters.reshape(self.shape), signal.reshape(self.shape)
-        slopes = self.model.slopes(theta[:, :-1] @ rows.T + theta[:, -1:], targets.T)
-        return (slopes * (along[:, :-1] @ rows.T + along[:, -1:])).sum(axis=0)
+        return (self.model.slopes(outputs_of(theta, rows), targets.T) * outputs_of(along, rows)).sum(axis=0)
 
     def in_given_units(self, vector: Array) -> Array:
         """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
@@ -300,7 +299,7 @@ class LinearTraining(NewtonRefits):
         However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
         their margins to hold a free intercept, and H is singular.
         """
-        if not self.model.knows_lengths or not self.model.free_intercept or self.model.l2 == 0:
+        if self.model.best_lengths is None or not self.model.free_intercept or self.model.l2 == 0:
             return False
         slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
         pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
@@ -322,13 +321,13 @@ class LinearTraining(NewtonRefits):
 
     def _best_lengths(self, point: NewtonPoint, step: Array, features: Array) -> Array | None:
         """Return what share of the step is best for each output (o,); None where the model cannot tell."""
-        if not self.model.knows_lengths:
+        if self.model.best_lengths is None:
             return None
         self.passes += 1
         rows, ahead, at = self._rows_of(features), step.reshape(self.shape), point.parameters.reshape(self.shape)
         pressed = self._penalty_product(ahead)
         return self.model.best_lengths(
-            (at[:, :-1] @ rows.T + at[:, -1:], ahead[:, :-1] @ rows.T + ahead[:, -1:]),
+            (outputs_of(at, rows), outputs_of(ahead, rows)),
             (self.targets.T, self.masses),
             ((at * pressed).sum(axis=1), (ahead * pressed).sum(axis=1)),
         )
@@ -365,27 +364,21 @@ class LinearTraining(NewtonRefits):
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
-        matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        slopes = self.model.judge.slopes(outputs, target)
-        return (
-            float(self.model.judge.output_loss(outputs, target)),
-            np.outer(slopes, np.append((query - self._centre) / self._scale, float(self.model.intercept))).ravel(),
-            matrix[:, :-1].T @ slopes / self._scale,
-        )
+        losses, pull, slopes = self.goals(parameters, query[None], target[None])
+        return float(losses[0]), pull, slopes[0]
 
     def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
         """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
         matrix, seen = parameters.reshape(self.shape), (rows - self._centre) / self._scale
-        outputs = matrix[:, :-1] @ seen.T + matrix[:, -1:]
+        outputs = outputs_of(matrix, seen)
         slopes = self.model.judge.slopes(outputs, targets.T)
-        by_parameters = slopes @ np.column_stack([seen, np.full(len(seen), float(self.model.intercept))]) / len(seen)
         losses = np.asarray(self.model.judge.output_loss(outputs, targets.T))
+        by_parameters = weighted_sum(self.model, slopes, seen) / len(seen)
         return losses, by_parameters.ravel(), slopes.T @ matrix[:, :-1] / self._scale
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return W x† + b."""
-        matrix = parameters.reshape(self.shape)
-        return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
+        return outputs_of(parameters.reshape(self.shape), ((query - self._centre) / self._scale)[None])[:, 0]
 
 
 def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:

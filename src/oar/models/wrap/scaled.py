@@ -366,9 +366,7 @@ class ScaledTraining(PreprocessedTraining):
     def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
         given, columns = (rows - self._centres) / self._scales, self._columns
         by_scaler = self._by_scaler(slopes[:, columns], given[:, columns], learned)
-        slopes = slopes.copy()
-        slopes[:, columns] /= self._spread(*np.split(learned, 2))
-        return slopes / self._scales, by_scaler
+        return slopes / self._scaler(learned)[1], by_scaler
 
     def score_gradients(self, parameters: Array, features: ScalerInput, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
@@ -390,11 +388,10 @@ class ScaledTraining(PreprocessedTraining):
         (mean, square), (along_mean, along_square) = np.split(learned, 2), np.split(along, 2)
         given = getattr(self.inner, "in_given_units", lambda vector: vector)
         columns, spread = self._columns, self._spread(mean, square)
-        centres, scales = self._scaler(mean, square)
         shift, widening = np.zeros((2, self.dimensions))
         shift[columns] = spread * (along_mean + 2 * along_square * mean)
         widening[columns] = spread**2 * along_square
-        return ScaledSignal(given(theta), given(inner), centres, scales, shift, widening)
+        return ScaledSignal(given(theta), given(inner), *self._scaler(learned), shift, widening)
 
     def scores(self, parameters: Array, features: ScalerInput, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`."""
@@ -404,8 +401,9 @@ class ScaledTraining(PreprocessedTraining):
         values, rows = self.inner.scores(theta, self._seen(features, learned), inner, targets), features.values
         return values + (mean - rows) @ along_mean + (square - rows**2) @ along_square
 
-    def _scaler(self, mean: Array, square: Array) -> tuple[Array, Array]:
+    def _scaler(self, learned: Array) -> tuple[Array, Array]:
         """Return centres and scales (d,) of features as they were given."""
+        mean, square = np.split(learned, 2)
         centres, scales, columns = self._centres.copy(), self._scales.copy(), self._columns
         centres[columns] += scales[columns] * mean
         scales[columns] *= self._spread(mean, square)
@@ -414,13 +412,10 @@ class ScaledTraining(PreprocessedTraining):
     def matrix(self, parameters: Array) -> Array:
         """Return (W, b), (o, d + 1), as they apply to features in the units they were given in; for linear models."""
         theta, learned = self._split(parameters)
-        mean, square = np.split(learned, 2)
+        centres, scales = self._scaler(learned)
         found: Array = self.inner.matrix(theta).copy()
-        columns, spread = self._columns, self._spread(mean, square)
-        found[:, columns] /= spread
-        found[:, -1] -= found[:, columns] @ mean
-        found[:, :-1] /= self._scales
-        found[:, -1] -= found[:, :-1] @ self._centres
+        found[:, :-1] /= scales
+        found[:, -1] -= found[:, :-1] @ centres
         return found
 
     def parameters(self, flat: Array) -> Any:
@@ -428,4 +423,4 @@ class ScaledTraining(PreprocessedTraining):
         if hasattr(self.inner, "matrix"):
             return self.matrix(flat)
         theta, learned = self._split(flat)
-        return ScaledParameters(*self._scaler(*np.split(learned, 2)), self.inner.parameters(theta))
+        return ScaledParameters(*self._scaler(learned), self.inner.parameters(theta))
