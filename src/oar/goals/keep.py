@@ -51,7 +51,6 @@ class Keep:
     lost: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse limits that cannot be, and settings that would do nothing."""
         given = self.given
         if given.keys().isdisjoint(BOUNDS):
             raise OptionError("Keep: must limit something, got neither changed nor lost nor worse.")

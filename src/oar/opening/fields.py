@@ -26,7 +26,6 @@ class Fields:
     """
 
     def __init__(self, content: Any, place: str = "") -> None:
-        """Remember where in the document it is, for errors."""
         if not isinstance(content, dict):
             raise DataError(
                 f"{_called(place) if place else 'it'} must be a mapping of names to values, got {said(content)}"

@@ -35,14 +35,12 @@ RIDGE = 1e-8  # of the largest singular value: enough to choose the shortest of 
 
 
 class Groups:
-    """A partition of people into groups, whose mean moves sum up everyone's. `codes` (n,) are whole numbers from 0 on.
+    """A partition of people into groups, whose mean moves u sum up everyone's: u_c = Σ_{i∈c} w̄_i δ_i / W_c.
 
-    With u_c = Σ_{i∈c} w̄_i δ_i / W_c and W_c = Σ_{i∈c} w̄_i, a change of u is spread back by moving all of a group
-    alike, and a derivative with respect to u becomes (dL/dδ_i) / w̄_i = (1/W_c) dL/du_c for each i in c.
+    W_c is Σ_{i∈c} w̄_i. A change of u moves all of a group alike. `codes` (n,) are whole numbers from 0 on.
     """
 
     def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
-        """Add up each group's weight."""
         self.codes, self.weights = codes, weights
         self.totals = np.bincount(codes, weights)
         self._inverse = np.divide(1.0, self.totals, out=np.zeros_like(self.totals), where=self.totals > 0)
@@ -161,7 +159,6 @@ class Hypernetwork(Signal):
     needs: ClassVar[tuple[str, ...]] = ("moved", "fit", "goal")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_given(check_count, "pairs", self.pairs)
         check_given(check_positive, "radius", self.radius)
         check_count("hidden", self.hidden, least=0)

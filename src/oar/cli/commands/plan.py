@@ -183,7 +183,7 @@ def _power(result: Result, seed: int) -> Any:
 
 def _effects(facts: Any) -> list[tuple[str, str]]:
     """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
-    from oar.pictures.rows import known_rows
+    from oar.pictures.numbers import known_rows
     from oar.report.organiser_effects import card_effects, held_out_told, scores_told, standing
     from oar.tolerances import FEW_PEOPLE
 
@@ -226,8 +226,7 @@ def _robustness(result: Result, published: PublishedCard, seed: int) -> Any:
 def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
-    from oar.pictures.numbers import loss, number, percent
-    from oar.pictures.rows import known_rows
+    from oar.pictures.numbers import known_rows, loss, number, percent
     from oar.report.organiser_page import CUT, SEARCHED, as_percent
     from oar.report.plan.answer import in_words
 

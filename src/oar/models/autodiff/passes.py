@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
-from oar.models.differentiable import Differentiable
+from oar.errors import DataError, NumericsError
+from oar.models.differentiable import Differentiable, need_jax_functions
+from oar.models.training import Array
 
 DIRECTIONS = 32  # Hessian columns that are computed side by side
 ROWS = 1_024  # people whose scores are computed side by side
@@ -144,6 +145,38 @@ class Passes:
 
         value, (by_parameters, by_features) = jax.value_and_grad(self.query_loss, (0, 2))(theta, constants, x, target)
         return value, by_parameters, by_features
+
+
+class AutodiffScore:
+    """A member's score, s(x) = vᵀ∇_θ ℓ(θ; x, y): what its data do for the query, to first order.
+
+    θ and v are a signal; nobody else's data are needed.
+    """
+
+    def __init__(self, model: Differentiable, parameters: Array, signal: Array) -> None:
+        need_jax_functions(model, "a member's score")
+        self._model, self._parameters, self._signal = model, parameters, signal
+
+    def entries(self) -> list[AutodiffScore]:
+        """Return no scores of single entries: there may be many, each of which takes another pass."""
+        return []
+
+    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
+        """Return s and ∇_x s; rows are padded to a power of two, so that few shapes are compiled."""
+        import jax
+
+        size, padded = len(rows), 1 << (len(rows) - 1).bit_length()
+        places = np.minimum(np.arange(padded), size - 1)
+        run = compiled(self._model, rows.shape[1], targets.shape[1], "scored")
+        with jax.enable_x64(True):
+            found = run(self._parameters, {}, self._signal, rows[places], targets[places])
+        values, gradients = (np.array(array[:size]) for array in found)
+        if not (np.isfinite(values).all() and np.isfinite(gradients).all()):
+            raise NumericsError(
+                f"features: the score of {self._model.name} and its gradient must be finite, got others; "
+                "these features may lie where the loss is not differentiable, or too far from the data."
+            )
+        return values, gradients
 
 
 def with_settings(model: Any, settings: dict[str, Any]) -> Any:

@@ -8,9 +8,7 @@ divides by their spread. With weights w of the people, of which the query has 1 
 where the variance is the plain one of the batch (divided by n, as networks normalise by). m = 1 forgets the running
 statistics, and m = 0 keeps them frozen: then nobody can do anything for anybody else.
 
-"Refitting" is averaging, and what is learned are the averages: in a network with one normalised layer the moments of
-its inputs (`moments`, by hand), in one with several the batch itself (`deep`, differentiated).
-Labels play no part in it.
+"Refitting" is averaging (`batch_statistics`). Labels play no part in it.
 """
 
 from __future__ import annotations
@@ -103,7 +101,6 @@ class TestTimeBatchNorm(Differentiable):
     scales_itself = True
 
     def __post_init__(self) -> None:
-        """Refuse what is no network, or whose statistics are not known."""
         object.__setattr__(self, "layers", checked_layers(self.layers))
         if not (is_number(self.epsilon) and 0 < self.epsilon < np.inf):
             raise DataError(f"epsilon: must be a number above 0, got {self.epsilon!r}.")

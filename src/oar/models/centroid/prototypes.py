@@ -198,18 +198,11 @@ class PrototypeNetwork(Differentiable):
     def _means(self, features: Array, targets: Array, weights: Array) -> Any:
         counts = class_weights(targets, weights, self.name)
         shares = weights[:, None] * targets / counts
-        embedded = features if self.embedding is None else self._embed_all(features)
+        embedded = features if self.embedding is None else self._mapped(self.embed, {}, features)
         means = shares.T @ embedded
         # A second pass takes off the rounding of sums of large numbers.
         rest = [share @ (embedded - mean) for share, mean in zip(shares.T, means, strict=True)]
         return {"prototypes": means + np.stack(rest)}
-
-    def _embed_all(self, features: Array) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            rows = jax.lax.map(lambda row: self.embed({}, row), jax.numpy.asarray(features), batch_size=1_000)
-            return np.asarray(rows)
 
 
 def safe_norm(offsets: Any, softening: float = 0.0) -> Any:

@@ -191,7 +191,7 @@ class RobustTraining(CentroidTraining):
     def parameters(self, flat: Array) -> Centroids:
         """Return flat parameters as `Centroids`."""
         each = self._given, self._given * np.abs(self._features).max(axis=1)
-        totals, largest = (np.bincount(self.codes, weights=one, minlength=self.shape[0]) for one in each)
+        totals, largest = (np.bincount(self.codes, one, self.shape[0]).astype(np.float64) for one in each)
         positions = flat.reshape(self.shape)
         sizes = np.maximum(largest / np.where(totals > 0, totals, 1.0), np.abs(positions).max(axis=1))
         return Centroids(positions, totals, sizes)

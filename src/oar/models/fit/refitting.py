@@ -46,7 +46,6 @@ class SecondOrderTraining:
     _curvature: Curvature
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
-        """Check the people; `_bind` then lays them out."""
         self.model, self.passes = model, 0
         self._features, self.targets, self.weights = checked_people(features, targets, weights)
         self.size, self.dimensions = self._features.shape
@@ -142,8 +141,6 @@ class SecondOrderTraining:
         directions = spectrum.scale[:, None] * spectrum.vectors[:, some]
         steps = -directions * (point.gradient @ directions / spectrum.values[some])
         return any(_goes_on(objective, point, step) for step in steps.T if step.any())
-
-    # -- what is computed must be numbers ----------------------------------------------------------------------------
 
     def _sound_scores(self, gradients: Array, columns: Some) -> Array:
         """Return score gradients (n, d) in these columns; raise where some are not finite."""

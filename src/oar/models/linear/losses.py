@@ -49,19 +49,16 @@ class Linear(Differentiable):
     quick = True
     quadratic = False
     penalise_intercept = False
-    intercept: bool = True
-    """Whether there is one; without, the last column of the parameters stays 0."""
+    intercept: bool = True  # whether there is one; without, the last column of the parameters stays 0
     l2: float
-    steepest: float
-    """β with B ≤ β I, whatever the outputs."""
-    output_loss: Callable[[Any, Any], Any]
-    """φ (...), of outputs and targets."""
-    slopes: Callable[[Any, Any], Any]
-    """a = ∂φ/∂z, shape (o, ...)."""
-    bend: Callable[[Any, Any, Any], Any]
-    """B u for directions u, shape (o, ...)."""
-    curvature: Callable[[Any, Any], Any]
-    """B, shape (o, o, ...)."""
+    steepest: float  # β with B ≤ β I, whatever the outputs
+    output_loss: Callable[[Any, Any], Any]  # φ (...), of outputs and targets
+    slopes: Callable[[Any, Any], Any]  # a = ∂φ/∂z, shape (o, ...)
+    bend: Callable[[Any, Any, Any], Any]  # B u for directions u, shape (o, ...)
+    curvature: Callable[[Any, Any], Any]  # B, shape (o, o, ...)
+    # The t (o,) at which the risk is least along each output's own direction, for models that know them: of z and their
+    # direction u, both (o, n); of targets (o, n) and weights (n,); and of the penalty's slope and curvature, both (o,)
+    best_lengths: Any = None
 
     def __post_init__(self) -> None:
         check_not_negative("l2", self.l2)
@@ -119,13 +116,6 @@ class Linear(Differentiable):
             return 0.0
         free = parameters[:, -1:] if self.l2 > 0 else parameters
         return 0.5 * ((free.sum(axis=0) / len(parameters)) ** 2).sum()
-
-    best_lengths: Any = None
-    """The t (o,) at which the risk is least along each output's own direction, if the model knows them.
-
-    It is asked with z and their direction u, both (o, n); targets (o, n) and weights (n,); and the slope and the
-    curvature of the penalty along the directions, both (o,).
-    """
 
     def why_no_minimum(
         self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
@@ -458,7 +448,7 @@ def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any, weights: 
 
 
 class LinearScore:
-    """A member's score (oar.models.score) for z = W x + b: s = aᵀu and ∇_x s = Vᵀa + WᵀB u, without JAX."""
+    """A member's score, s(x) = vᵀ∇_θ ℓ(θ; x, y), for z = W x + b: s = aᵀu and ∇_x s = Vᵀa + WᵀB u, without JAX."""
 
     def __init__(self, model: Linear, parameters: Array, signal: Array) -> None:
         """Keep θ and v, flat; their shape is found from the rows."""

@@ -1,15 +1,13 @@
 """A linear model bound to data: chunked passes, and refits by Newton steps on curvature that is kept.
 
-**Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
-sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
-is a column and every reduction runs along memory. Few people are one chunk (`FEW`).
+**Passes** (`losses`). Rows are kept in chunks small enough for the cache, and summed over in float64, on as many
+threads as there are cores. Few people are one chunk (`FEW`).
 
 **Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
 "a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
 their units, and gradients are measured by the values' spread.
 
-**Refits** are Newton steps on curvature that is kept (`NewtonRefits`). The first fit to many people begins with a tenth
-of them, whose Hessian then does for all. Where H costs hardly more than a gradient (`QUICK`), it is always fresh.
+**Refits** (`NewtonRefits`). The first fit to many people begins with a tenth of them, whose Hessian then does for all.
 
 **No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
 why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.

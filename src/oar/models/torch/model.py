@@ -76,8 +76,6 @@ class TorchModel(Differentiable):
         half = 0.5 * given * function.in_matrices
         return lambda theta: half @ theta**2
 
-    # -- the model by itself -----------------------------------------------------------------------------------------
-
     def initial(self, dimensions: int, outputs: int) -> dict[str, Array]:
         """Return the parameters that the module has, which every refit from scratch starts from."""
         return self.passes.module.arrays(self.passes.module.start)
@@ -158,8 +156,6 @@ class TorchModel(Differentiable):
             parts.append(function(theta, tensor(some), *rest).detach().cpu().numpy())
         found = np.concatenate(parts)
         return found.reshape((*rows.shape[:-1], *found.shape[1:]))
-
-    # -- the user's own training -------------------------------------------------------------------------------------
 
     def trained(self, features: Array, targets: Array, weights: Array) -> Array:
         """Return θ of what the user's `train` makes of a copy of the module; chance in PyTorch is drawn from the seed.
@@ -277,11 +273,8 @@ def from_torch(
         train=train,
         seed=seed or 0,
         chunk=int(chunk),
-        one_logit=bool(one_logit),
         name=name or type(module).__name__,
-        convex=bool(convex),
-        equivariant=bool(equivariant),
-        regresses=bool(regresses),
+        **{argument: bool(value) for argument, value in flags.items()},
     )
 
 

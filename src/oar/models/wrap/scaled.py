@@ -31,7 +31,7 @@ from oar.checks import check_flag, with_near_names
 from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import delegated
-from oar.models.training import ALL, Array, ByColumns, Columns, Fit, Some, goals
+from oar.models.training import ALL, Array, Columns, Fit, Some, goals
 from oar.people import Population
 
 FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
@@ -271,7 +271,7 @@ class ScaledSignal(NamedTuple):
 
     parameters: Array  # parameters, signal: the model's own
     signal: Array
-    centres: Array  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
+    centres: Array  # centres, scales: (d,), as in `ScaledParameters`
     scales: Array
     shift: Array  # shift, spread: (d,), 0 where no scaler is refitted
     spread: Array
@@ -280,19 +280,19 @@ class ScaledSignal(NamedTuple):
 class ScaledTraining(PreprocessedTraining):
     """Implements `Training` for a model whose features are scaled before it is trained.
 
-    `inner` is bound to `features` (n, d) as scaled for the unmoved people; `columns` (d,) have one that is refitted.
+    `inner`, which can be asked about some columns alone, is bound to `features` (n, d) as scaled for the unmoved
+    people; `columns` (d,) have a scaler that is refitted.
     """
 
     def __init__(
-        self, inner: ByColumns, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
+        self, inner: Any, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
     ) -> None:
-        """Keep the parts; the statistics are m₁ and m₂ of the scaled columns."""
         self.inner, self._features = inner, features
         self._centres, self._scales = centres, scales
         self._columns = np.flatnonzero(columns)
         self._extra = self._columns.size
         self.size, self.dimensions, self.weights = inner.size, inner.dimensions, inner.weights
-        self.first = np.concatenate([np.zeros(self._extra), np.ones(self._extra)])
+        self.first = np.repeat([0.0, 1.0], self._extra)  # m₁ and m₂ of the scaled columns
         self.targets = getattr(inner, "targets", None)
         self._before = self._features[:, self._columns]
         self._nearby: tuple[Any, ...] = (None, None, None)  # of the columns that moved last

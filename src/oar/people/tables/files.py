@@ -18,8 +18,7 @@ from typing import Any
 from oar.checks import choose
 from oar.errors import DataError, OARError, OptionError, StorageError
 from oar.opening import regular
-from oar.opening.memory import available
-from oar.opening.unpacking import check_unpacked
+from oar.opening.unpacking import available, check_unpacked
 from oar.people.tables.compressed import unpacked
 from oar.people.wording import nearest, repeated, shown
 from oar.typing import FilePath

@@ -184,7 +184,7 @@ def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) 
     """Average what people are embedded as, class by class; the embedding itself is given, and learns nothing."""
 
     def embedded(rows: Array) -> Array:
-        return rows if model.embedding is None else model._embed_all(rows)
+        return rows if model.embedding is None else model._mapped(model.embed, {}, rows)
 
     shares, seen = _shares(people)[:, None] * people.class_rows(), embedded(features)
     means = np.array([np.average(seen, axis=0, weights=share) for share in shares.T])

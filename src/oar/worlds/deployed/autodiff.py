@@ -10,8 +10,8 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models import Differentiable
+from oar.models.autodiff.passes import AutodiffScore
 from oar.models.differentiable import need_jax_functions
-from oar.models.score import AutodiffScore
 from oar.tolerances import SOLVED
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
