@@ -122,27 +122,21 @@ class Model(Protocol[Parameters]):
     @property
     def name(self) -> str:
         """The name under which cards and reports know it."""
-        ...
 
     def check(self, people: Population) -> None:
         """Raise a DataError if this model cannot be fitted to these people."""
-        ...
 
     def fit(self, people: Population) -> Parameters:
         """Refit from scratch."""
-        ...
 
     def probabilities(self, parameters: Parameters, features: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""
-        ...
 
     def predict(self, parameters: Parameters, features: Any) -> NDArray[Any]:
         """Return class codes, shape (...), or predicted values, shape (..., o)."""
-        ...
 
     def goal_loss(self, parameters: Parameters, features: Any, goal: Any) -> NDArray[np.float64]:
         """Return the loss (...) for a goal: a class code, or a value for each output."""
-        ...
 
 
 class Score(Protocol):
@@ -150,4 +144,3 @@ class Score(Protocol):
 
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
         """Return s (n,) and ∇_x s (n, d)."""
-        ...

@@ -47,47 +47,36 @@ class Training(Protocol):
 
     def start(self) -> Array:
         """Return the θ that a refit from scratch starts from; always the same."""
-        ...
 
     def moved(self, moves: Array | None) -> Any:
         """Return everyone's features after the moves, in the form in which the other methods want them."""
-        ...
 
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Refit from `start` until the gradient's norm is at most `tolerance`, or say that it did not converge."""
-        ...
 
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the training risk (regulariser and gauge included) and its gradient (p,)."""
-        ...
 
     def product(self, parameters: Array, features: Any, direction: Array) -> Array:
         """Return H times a direction (p,)."""
-        ...
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with ‖H v − right‖ ≤ tolerance · ‖right‖; raise a NumericsError with the reason if H forbids it."""
-        ...
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
         """Return ∇_x s_i for everyone, (n, d); weights not included."""
-        ...
 
     def contributing(self, targets: Array, weights: Array) -> Training:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        ...
 
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return everyone's s_i (n,), if its target were that row of `targets` (n, o)."""
-        ...
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the query's loss L for its goal's target (o,), ∇_θ L (p,) and ∇_x L (d,)."""
-        ...
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs (o,) for one person: logits, or predicted values."""
-        ...
 
 
 def displaced(features: Array, moves: Array | None, columns: Some = ALL) -> Array:
@@ -155,7 +144,6 @@ class CostUnits:
         self.dimensions = columns.size
 
     def __getattr__(self, name: str) -> Any:
-        """Ask the training itself for everything else."""
         return getattr(self._training, name)
 
     @property

@@ -21,7 +21,6 @@ class Fields:
 
     >>> Fields({"budget": None}).number("budget", least=0)
     Traceback (most recent call last):
-    ...
     oar.errors.DataError: field "budget" must be a finite number ≥ 0 (and at most 1e+100), got null
     """
 

@@ -52,10 +52,6 @@ class Groups:
             np.add.at(sums, self.codes, self.weights[:, None] * moves)
         return sums * self._inverse[:, None]
 
-    def spread(self, means: Array) -> Array:
-        """Return moves (n, d) in which everyone moves by their group's mean."""
-        return means[self.codes]
-
     def pull_back(self, slopes: Array) -> Array:
         """Return (dL/dδ_i) / w̄_i (n, d) for dL/du (k, d)."""
         return (slopes * self._inverse[:, None])[self.codes]
@@ -218,8 +214,8 @@ class Hypernetwork(Signal):
         here = outcome.fit.parameters
 
         def refitted(shift: Array) -> Array:
-            extra = groups.spread(shift.reshape(-1, training.dimensions))
-            return training.fit(training.moved(moves + extra), here, self.tolerance).parameters
+            of_each = shift.reshape(-1, training.dimensions)[groups.codes]  # everyone moves as their group does
+            return training.fit(training.moved(moves + of_each), here, self.tolerance).parameters
 
         places, refits = [summary], [here]
         for direction in _directions(random, self.pairs or min(summary.size, MOST_PAIRS), summary.size):

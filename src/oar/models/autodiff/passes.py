@@ -67,7 +67,6 @@ class Passes:
     """The functions themselves, not compiled. All begin with (θ, constants): see `AutodiffTraining` for the latter."""
 
     def __init__(self, model: Differentiable, dimensions: int, outputs: int) -> None:
-        """Find the way from θ to the model's own parameters."""
         import jax
 
         self._model = model

@@ -24,7 +24,6 @@ class AutodiffTraining(SecondOrderTraining):
     """Implements `Training` for any `Differentiable`."""
 
     def __init__(self, model: Differentiable, features: Any, targets: Any, weights: Any) -> None:
-        """Check everything, lay the data out in chunks, and trace the loss once."""
         import jax
 
         super().__init__(model, features, targets, weights)

@@ -50,10 +50,10 @@ class Moments(NamedTuple):
         place, own = model.layers.index(norm), model.query_share(self.total)
         values, _ = passed(model.layers[:place], rows)
         mean, variance = _with_query(values, self.mean, self.variance, own)
-        if model.momentum < 1:
-            mean = (1 - model.momentum) * norm.mean + model.momentum * mean
-            variance = (1 - model.momentum) * norm.variance + model.momentum * variance
-        seen = norm.scale * (values - mean) / np.sqrt(variance + model.epsilon) + norm.shift
+        scale, shift, running_mean, running_variance = norm.plain[1]
+        mean = (1 - model.momentum) * running_mean + model.momentum * mean
+        variance = (1 - model.momentum) * running_variance + model.momentum * variance
+        seen = scale * (values - mean) / np.sqrt(variance + model.epsilon) + shift
         return passed(model.layers[place + 1 :], seen)[0]
 
 

@@ -36,7 +36,7 @@ from oar.errors import DataError, OptionError
 from oar.models.autodiff.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
 from oar.models.autodiff.passes import UNTRACEABLE
 from oar.models.differentiable import Differentiable
-from oar.models.naive_bayes import class_weights
+from oar.models.naive_bayes import GaussianNaiveBayes, class_weights
 from oar.models.training import Array
 
 
@@ -172,11 +172,7 @@ class PrototypeNetwork(Differentiable):
         squares = 0.5 * target @ (offsets**2).sum(axis=-1)
         return self.query_loss(parameters, features, target) + self.pull * squares if self.train_embedding else squares
 
-    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
-        """Return −Σ_c y_c log p(c | x)."""
-        import jax
-
-        return -target @ jax.nn.log_softmax(self.outputs(parameters, features))
+    query_loss = GaussianNaiveBayes.query_loss
 
     def penalty(self, parameters: Any) -> Any:
         """Return l2/2 ‖W‖² over the trained network's weights."""

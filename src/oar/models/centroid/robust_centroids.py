@@ -26,8 +26,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_seed, check_whole, is_number, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_seed, check_that, check_whole, is_number, with_near_names
+from oar.errors import OptionError
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.training import CentroidTraining
 from oar.models.differentiable import Differentiable
@@ -70,10 +70,8 @@ class TrimmedMean:
     name: ClassVar[str] = "trimmed"
 
     def __post_init__(self) -> None:
-        if not (is_number(self.share) and 0 < self.share < 0.5):
-            raise DataError(
-                f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
-            )
+        fits = is_number(self.share) and 0 < self.share < 0.5
+        check_that(fits, "share", "a number above 0 and below 0.5, what is trimmed at either end", self.share)
 
     def of_class(self, features: Array, weights: Array) -> Shares:
         """Return w_i / Σw over those who are left in a coordinate."""

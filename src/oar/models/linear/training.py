@@ -53,12 +53,7 @@ class LinearTraining(NewtonRefits):
     held_by = "l2 > 0"  # what to use where there is no regulariser, in words
 
     def __init__(
-        self,
-        model: Linear,
-        features: Array,
-        targets: Array,
-        weights: Array,
-        units: tuple[Array, Array] | None = None,
+        self, model: Linear, features: Array, targets: Array, weights: Array, units: tuple[Array, Array] | None = None
     ) -> None:
         """Lay the data out in chunks, the last one padded with people of no weight.
 

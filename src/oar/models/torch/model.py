@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose, with_near_names
+from oar.checks import check_flag, check_not_negative, check_seed, check_that, check_whole, choose, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import asked_of_rows
@@ -256,8 +256,7 @@ def from_torch(
         if train is None:
             raise OptionError("seed: is for `train`, and nothing is random without one; leave it out.")
     check_whole("chunk", chunk)
-    if name is not None and (not isinstance(name, str) or not name):
-        raise DataError(f"name: must be a word or two, got {name!r}.")
+    check_that(name is None or (isinstance(name, str) and name), "name", "a word or two", name)
     if not callable(penalty) and penalty and not any(one.ndim > 1 for one in module.parameters() if one.requires_grad):
         raise OptionError(
             "penalty: a number is for parameters of two dimensions or more, and the module learns none; give a "

@@ -50,14 +50,12 @@ class Ensemble(Differentiable):
             check_that(is_listing(getattr(self, name)), name, "a list", getattr(self, name))
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
-        if not self.models or not all(
-            isinstance(model, Differentiable) and not model.plain_means for model in self.models
-        ):
-            raise DataError(f"models: must be one or more of oar.models that are trained, got {self.models!r}.")
+        trained = [isinstance(model, Differentiable) and not model.plain_means for model in self.models]
+        check_that(trained and all(trained), "models", "one or more of oar.models that are trained", self.models)
         if len({bool(model.regresses) for model in self.models}) > 1:
             raise DataError("models: must all predict classes or all predict values, got both; leave some out.")
-        if len(self.draws) != len(self.models):
-            raise DataError(f"draws: must be one for each of {len(self.models)} models, got {len(self.draws)}.")
+        number = len(self.models)
+        check_that(len(self.draws) == number, "draws", f"one for each of {number} models", len(self.draws))
         for seed in self.draws:
             if seed is not None:
                 check_seed(seed)
@@ -128,7 +126,6 @@ class EnsembleTraining:
         self._columns = np.cumsum([part.targets.shape[1] for part in parts])[:-1]
 
     def _drawn(self, part: Any, counts: Array, targets: Array) -> Any:
-        """Return a training of those who were drawn, with these targets."""
         weights = self.weights * counts
         return part.contributing(targets, weights / weights.sum())
 
