@@ -42,7 +42,7 @@ class ClassWeights:
 
     def of_classes(self, shares: Array, weights: Array) -> Array:
         """Return c (k,) for class shares (n, k) and weights (n,) of those who are there; empty where all are alike."""
-        return np.zeros(0)
+        return NO_CLASSES
 
 
 ALIKE = ClassWeights()
@@ -53,7 +53,7 @@ class GivenWeights(ClassWeights):
     """Those of a dict from labels to weights; `classes` are these (k,) in the order of people's classes."""
 
     given: Any
-    classes: Array = field(default_factory=lambda: np.zeros(0))
+    classes: Array = field(default_factory=lambda: NO_CLASSES)
     alike = False
 
     def bound(self, people: Population) -> ClassWeights:
@@ -264,13 +264,9 @@ class LogisticCore(LinearCore):
             raise refused(estimator, "an l1 penalty", NO_CORNERS, "l1_ratio=0 (l2)")
         if getattr(estimator, "multi_class", "auto") not in ("auto", "deprecated"):
             raise refused(estimator, f"multi_class={estimator.multi_class!r}", "which is not known", "the default")
-        liblinear = estimator.solver == "liblinear"
-        return cls(
-            C=np.inf if free else float(estimator.C),
-            class_weights=class_weights_of(estimator),
-            intercept=bool(estimator.fit_intercept),
-            scaling=float(estimator.intercept_scaling) if liblinear else np.inf,
-        )
+        scaling = float(estimator.intercept_scaling) if estimator.solver == "liblinear" else np.inf
+        strength = np.inf if free else float(estimator.C)
+        return cls(strength, class_weights_of(estimator), bool(estimator.fit_intercept), scaling)
 
     def check(self, people: Population) -> None:
         """Raise where liblinear would have to tell more than two classes apart."""
@@ -303,9 +299,7 @@ class RidgeCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> RidgeCore:
         """Read the settings of a Ridge or a LinearRegression."""
-        refuse_positive(estimator)
-        alpha = one_alpha(estimator) if hasattr(estimator, "alpha") else 0.0
-        return cls(alpha, bool(estimator.fit_intercept), type(estimator).__name__)
+        return cls(alpha_of(estimator), bool(estimator.fit_intercept), type(estimator).__name__)
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return ridge regression with the penalty as it is for so much weight."""
@@ -325,8 +319,7 @@ class RidgeClassifierCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> RidgeClassifierCore:
         """Read the settings of a RidgeClassifier."""
-        refuse_positive(estimator)
-        return cls(one_alpha(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
+        return cls(alpha_of(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the regression with the penalty as it is for so much weight."""
@@ -349,43 +342,28 @@ class MachineCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> MachineCore:
         """Read the settings of a LinearSVC."""
-        if estimator.multi_class != "ovr":
-            raise refused(estimator, f"multi_class={estimator.multi_class!r}", NO_CORNERS, "'ovr'")
-        if estimator.loss != "squared_hinge":
-            raise refused(estimator, f"loss={estimator.loss!r}", NO_CORNERS, "'squared_hinge'")
-        if estimator.penalty != "l2":
-            raise refused(estimator, f"penalty={estimator.penalty!r}", NO_CORNERS, "'l2'")
+        for setting, known in (("multi_class", "ovr"), ("loss", "squared_hinge"), ("penalty", "l2")):
+            if (given := getattr(estimator, setting)) != known:
+                raise refused(estimator, f"{setting}={given!r}", NO_CORNERS, repr(known))
         if not np.isfinite(estimator.C):
             raise refused(estimator, "C=inf", "without a penalty, of which many machines are the best", "a finite C")
-        return cls(
-            float(estimator.C),
-            class_weights_of(estimator),
-            bool(estimator.fit_intercept),
-            float(estimator.intercept_scaling),
-        )
+        scaling = float(estimator.intercept_scaling)
+        return cls(float(estimator.C), class_weights_of(estimator), bool(estimator.fit_intercept), scaling)
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the machines with the penalty as it is for so much weight."""
         l2 = 1 / (self.C * total)
         if self.intercept and self.scaling == 1 and not own_class.size:
             return LinearSVM(l2, penalise_intercept=True)
-        return Machines(
-            l2,
-            intercept=self.intercept,
-            intercept_share=self.scaling**-2,
-            own_class=tuple(own_class.tolist()),
-        )
+        own = tuple(own_class.tolist())
+        return Machines(l2, intercept=self.intercept, intercept_share=self.scaling**-2, own_class=own)
 
 
-def refuse_positive(estimator: Any) -> None:
-    """Raise where weights must not be negative."""
+def alpha_of(estimator: Any) -> float:
+    """Return the penalty, 0 where there is none; raise where each target has one, or weights must not be negative."""
     if estimator.positive:
         raise refused(estimator, "positive=True", NO_CORNERS, "positive=False")
-
-
-def one_alpha(estimator: Any) -> float:
-    """Return the penalty; raise where there is one for each target."""
-    alpha = np.unique(np.asarray(estimator.alpha, dtype=np.float64))
+    alpha = np.unique(np.asarray(getattr(estimator, "alpha", 0.0), dtype=np.float64))
     if alpha.size != 1:
         raise refused(estimator, "an alpha for each target", "which is not known", "one number")
     return float(alpha[0])
