@@ -404,8 +404,9 @@ def everything(transformers: list[Any]) -> list[Any]:
     return found
 
 
-def _through(pipeline: Any, shift: int) -> int:
-    for _, step in pipeline.steps:
+def through(steps: list[Any], shift: int) -> int:
+    """Return what becomes of a common shift behind these transformers."""
+    for step in steps:
         shift = kind_of(step).shift(step, shift)
     return shift
 
@@ -415,7 +416,9 @@ def _centred(attribute: str) -> Callable[[Any, int], int]:
 
 
 KNOWN: dict[str, TransformerKind] = {
-    "Pipeline": TransformerKind(lambda own, incoming: bind_all(_parts(own), incoming), _through),
+    "Pipeline": TransformerKind(
+        lambda own, incoming: bind_all(_parts(own), incoming), lambda own, shift: through(_parts(own), shift)
+    ),
     "ColumnTransformer": TransformerKind(
         _columns, lambda all_, shift: max(kind_of(one).shift(one, shift) for one in _parts(all_)), table=True
     ),
