@@ -28,14 +28,13 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
-from oar.referee.table_moves import NeighbourDistances, holds
+from oar.referee.table_moves import NeighbourDistances, holds, spread_of, unit_of
 from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
 Array = NDArray[np.float64]
 SLACK = 1e-9  # share of the numbers in a link or a rule by which rounding may miss it; a column's own bounds are exact
 COST_SLACK = 1e-6  # share of a cost
-CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding: it never varies
 _BACKTICKED = re.compile(r"`([^`]+)`")
 _CHANGE = "_change_of"
 
@@ -113,17 +112,6 @@ def broken_limits(
     return tuple(found)
 
 
-def places_of(people: Population, limits: Limits) -> NeighbourDistances | None:
-    """Return where people are; None where people may go anywhere."""
-    asked, columns = limits.plausible, []
-    if asked is None:
-        return None
-    for column in people.table.schema:
-        limit = limits.columns.get(column.name, Limit())
-        columns.append((people.table.places[column.name], float(limit.cost) / _unit(people, column, limit)))
-    return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
-
-
 def not_plausible(
     people: Population, places: NeighbourDistances | None, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> tuple[str, ...]:
@@ -170,7 +158,7 @@ def _says(
     if column.kind == "category":
         return bool((value == said.value) == (said.operator == "=="))
     now, edge = _number(column, value), _number(column, said.value)
-    size = max(abs(now), abs(_number(column, before[said.name])), _spread(people, column) or 1.0)
+    size = max(abs(now), abs(_number(column, before[said.name])), spread_of(people, column) or 1.0)
     slack = 0.0 if column.whole else max(SLACK * size, 4 * _rounding(value) * abs(now))
     return bool(holds(said.operator, now, edge, slack, surely))
 
@@ -187,7 +175,7 @@ def cost_again(
         limit = limits.columns.get(column.name, Limit())
         flat = kind == "l0" or column.kind in ("boolean", "category")
         change = 1.0 if flat else abs(_number(column, new) - _number(column, old))
-        found[column.name] = float(limit.cost) * change / (1.0 if flat else _unit(people, column, limit))
+        found[column.name] = float(limit.cost) * change / (1.0 if flat else unit_of(people, column, limit))
     return found
 
 
@@ -208,21 +196,6 @@ def total(costs: Mapping[str, float], kind: str) -> float:
     return math.hypot(*costs.values()) if kind == "l2" else math.fsum(costs.values())
 
 
-def _unit(people: Population, column: Column, limit: Limit) -> float:
-    """Return by how much a column changes at its cost: by its own unit, by a flip or switch, or by its spread."""
-    if column.kind in ("boolean", "category"):
-        return 1.0
-    return limit.unit or _spread(people, column) or 1.0
-
-
-def _spread(people: Population, column: Column) -> float:
-    """Return a column's standard deviation; 0 where it is rounding."""
-    values = np.asarray(people.features[:, people.table.places[column.name].start], dtype=np.float64)
-    middle = np.average(values, weights=people.weights)
-    found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
-    return found if found > CONSTANT * abs(float(middle)) else 0.0
-
-
 def _number(column: Column, value: Any) -> float:
     return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
 
@@ -238,7 +211,7 @@ def _broken_column(people: Population, column: Column, limit: Limit, old: Any, n
         found = _broken_number(column, limit, old, new)
     elif new not in column.levels or (limit.levels is not None and new not in limit.levels):
         found = [f"{name} may not be switched to {new!r}"]
-    priced = column.kind in ("boolean", "category") or limit.unit is not None or _spread(people, column)
+    priced = column.kind in ("boolean", "category") or limit.unit is not None or spread_of(people, column)
     if not priced:
         found.append(f"{name} never varies, so nothing says what its change to {new!r} costs: set unit")
     return found
