@@ -90,9 +90,14 @@ class RowConversion:
             ) from None
 
 
+def soft(people: Population) -> bool:
+    """Report whether anyone has a label between classes."""
+    return people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all()
+
+
 def one_label_each(people: Population) -> None:
     """Raise where somebody has a label between classes."""
-    if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
+    if soft(people):
         raise DataError(
             "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
             "or Relabel(most=…) rather than soft labels."

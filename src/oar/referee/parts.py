@@ -159,18 +159,11 @@ class NewtonTask:
     spread: Array = field(default_factory=lambda: np.empty(0))
     sent_once: ClassVar[bool] = True
 
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-        return self.mean.size
-
     def targets(self, chunk: Any) -> Array:
         """Return (n, o): values, class by class 0 or 1, or of two classes whether it is the second."""
         if not self.classes:
             return chunk.values
-        if self.outputs == 1:
-            return chunk.codes[:, None].astype(np.float64)
-        return (chunk.codes[:, None] == np.arange(self.classes)).astype(np.float64)
+        return (chunk.codes[:, None] == np.arange(self.classes)[-self.outputs :]).astype(np.float64)
 
     def both(self, part: Part, start: int, one_in: int = 1) -> Iterator[tuple[Array, Array, Array, Array]]:
         """Walk over a part: (u, 1) before, (u, 1) after, targets, and weights as shares of everybody's.
@@ -185,12 +178,11 @@ class NewtonTask:
             for first in range(0, len(moves), CACHED):
                 some = slice(first, first + CACHED)
                 rows = features[some]
-                sides = []
-                for moved in (rows, rows + moves[some]):
-                    units = np.ones((len(rows), rows.shape[1] + 1))
-                    units[:, :-1] = (moved - self.mean) / self.spread
-                    sides.append(units)
-                yield sides[0], sides[1], targets[some], weights[some]
+                before, after = (
+                    np.column_stack([(moved - self.mean) / self.spread, np.ones(len(rows))])
+                    for moved in (rows, rows + moves[some])
+                )
+                yield before, after, targets[some], weights[some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +265,7 @@ def _inverse(hessian: Array) -> Array:
 def _sampled(part: Part, start: int, task: NewtonTask, one_in: int) -> tuple[Array, ...]:
     """Return some people of a part, spread evenly over it."""
     found = list(task.both(part, start, one_in))
-    width = task.width + 1
+    width = task.mean.size + 1
     empty = (np.zeros((0, width)), np.zeros((0, width)), np.zeros((0, task.outputs)), np.zeros(0))
     return tuple(np.concatenate([empty[place], *(one[place] for one in found)]) for place in range(4))
 
@@ -354,7 +346,7 @@ def _squares(task: NewtonTask, rows: Array, targets: Array, weights: Array, matr
 
 def _least_squares(people: Any, task: NewtonTask) -> list[Array]:
     found = []
-    unused = np.ones((1, task.width + 1))
+    unused = np.ones((1, task.mean.size + 1))
     for sums in added(people.mapped(_summed, task, _squares, [unused, unused])):
         width = sums.shape[0]
         held = _held(task, unused)

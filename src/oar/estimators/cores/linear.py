@@ -204,10 +204,6 @@ class LinearCore(Core):
         plain = self.class_weights.alike and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
 
-    def own_parameters(self, training: LinearTraining, flat: Array) -> Array:
-        """Return (W, b) for rows as they are."""
-        return training.matrix(flat)
-
     def outputs(self, parameters: Array, rows: Array) -> Array:
         """Return W e + b."""
         return rows @ parameters[:, :-1].T + parameters[:, -1]

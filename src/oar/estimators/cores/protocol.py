@@ -55,7 +55,7 @@ class Core(Capabilities):
 
     def own_parameters(self, training: Any, flat: Array) -> Any:
         """Return flat parameters of this core's training in the core's own form."""
-        raise NotImplementedError
+        return training.parameters(flat)
 
     def outputs(self, parameters: Any, rows: Array) -> Array:
         """Return outputs (m, o) for rows (m, d'), by our own arithmetic."""

@@ -142,10 +142,6 @@ class TrainedCore(Core):
         need_jax(self.name)
         return TrainedTraining(self, np.ascontiguousarray(rows, dtype=np.float64), people)
 
-    def own_parameters(self, training: AutodiffTraining, flat: Array) -> Any:
-        """Return flat parameters as `read` does."""
-        return training.parameters(flat)
-
     def target_rows(self, targets: Any) -> Any:
         """Return a single output's targets for two classes."""
         return targets if self.regresses else single_output(targets)
