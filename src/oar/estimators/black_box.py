@@ -349,9 +349,7 @@ class BlackBox(Capabilities):
             took = time.perf_counter() - began
             self.calls.seconds += took
             self.calls.longest = max(self.calls.longest, took)
-        if before is not handed and not all(
-            _same(getattr(before, part), getattr(handed, part)) for part in ("rows", "labels", "weights")
-        ):
+        if before is not handed and not all(map(_same, before, handed)):
             self.note(CHANGES)
         return Box(self, fitted, handing)
 

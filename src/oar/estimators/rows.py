@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from oar.models.training import Array
 from oar.people import Population
 
 
-@dataclass(frozen=True, eq=False)
-class EstimatorData:
+class EstimatorData(NamedTuple):
     """The data that an estimator is trained on: rows as it sees them, labels or values, and weights if any."""
 
     rows: Any

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.estimators.black_box import BlackBox, Box, Rate
 from oar.goals import ClassWish
 from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
-from oar.referee.contributions import Contributions
+from oar.referee.contributions import Array, Contributions
 from oar.referee.verdicts import (
     ENTROPY,
     SQUARED,
@@ -23,13 +22,12 @@ from oar.referee.verdicts import (
     Heard,
     JudgedModel,
     Retrial,
+    Said,
     Verdict,
     judged,
     loss_of_kind,
 )
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
-
-Array = NDArray[np.float64]
 
 
 def by_its_own_training(plan: Plan) -> Retrial:
@@ -64,9 +62,7 @@ def by_its_own_training(plan: Plan) -> Retrial:
 class SeveralTrainings(Retrial):
     """Random trainings without a plan and with it, seed by seed."""
 
-    def together(
-        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Problem, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put many refits together: means of numbers, most frequent predictions, and rates."""
         box = problem.model
         assert isinstance(box, BlackBox)

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Allowance
 from oar.errors import OptionError
@@ -31,11 +30,10 @@ from oar.people.population import added
 from oar.plans import Plan
 from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest, scales_of
 from oar.referee.centroids import heard as heard_centroids
-from oar.referee.contributions import MoveSums, measured, measured_query
+from oar.referee.contributions import Array, MoveSums, measured, measured_query
 from oar.referee.verdicts import ENTROPY, SQUARED, JudgedModel, Retrial
 from oar.referee.witnesses.refits import linear_outputs, of_outputs, refitted_model
 
-Array = NDArray[np.float64]
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"
 NEWTON = "Newton steps on sums over parts, to a gradient of norm 1e-10 (numpy)"
 EQUATIONS = "normal equations of sums over parts (numpy)"

@@ -26,11 +26,10 @@ from oar.plans.result import Independence, QueryOutcome, RoundOutcome
 from oar.plans.rounds.result import OnlineAudit, OnlineResult
 from oar.referee.centroids import heard as heard_by_centroids
 from oar.referee.centroids import nearest
-from oar.referee.contributions import LIMIT_SLACK, Contributions, Offences
-from oar.referee.verdicts import Heard, JudgedModel, Retrial
+from oar.referee.contributions import LIMIT_SLACK, Array, Contributions, Offences
+from oar.referee.verdicts import Heard, JudgedModel, Retrial, Said
 from oar.referee.witnesses.refits import of_training, refit, refitted_model
 
-Array = NDArray[np.float64]
 AVERAGES = "class averages of the rows as handed in (numpy)"
 
 
@@ -48,9 +47,7 @@ class Replays(Retrial):
     audit = OnlineAudit
     result = OnlineResult
 
-    def together(
-        self, problem: Any, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Any, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put the rounds together that the goal is for, and list them all."""
         acts = [{"movers": movers, "effort": effort} for movers, effort in self.acts]
         rounds = tuple(RoundOutcome(number=t, **(told | acts[t])) for t, told in enumerate(each))

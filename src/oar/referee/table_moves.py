@@ -21,10 +21,8 @@ from oar.people import Chunk, Population
 from oar.people.tables.encoding import LARGEST
 from oar.people.tables.schema import Column
 from oar.problem import Problem
-from oar.referee.contributions import MoveCheck, MoveSums, Offences, endless, trainable
+from oar.referee.contributions import Array, Mask, MoveCheck, MoveSums, Offences, endless, trainable
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 SLACK = 1e-9  # of a budget, as for plain moves
 ROUNDING = 1e-9  # of the values that are compared
 FREE = Limit()

@@ -20,9 +20,8 @@ from oar.plans import LeverPlan, Plan
 from oar.plans.proof import Proof
 from oar.plans.result import Audit, Independence, QueryOutcome, Result
 from oar.problem import Problem
-from oar.referee.contributions import Contributions, MoveSums
+from oar.referee.contributions import Array, Contributions, MoveSums
 
-Array = NDArray[np.float64]
 Predict = Callable[[Array], NDArray[Any]]
 """From features (m, d) to class codes (m,), or values (m, o)."""
 
@@ -139,6 +138,8 @@ class JudgedModel:
     independence: Independence = Independence.IMPLEMENTATION
 
 
+Said = dict[str, Any]
+"""Parts of an audit, by name."""
 Heard = list[list[Verdict]]
 """Of each of several refits, what all who ask are told."""
 
@@ -164,9 +165,7 @@ class Retrial:
     audit: ClassVar[type[Audit]] = Audit
     result: ClassVar[type[Result]] = Result
 
-    def together(
-        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Problem, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Return the parts of an audit that several refits say together, from what each pair of them says."""
         return each[0]
 

@@ -38,11 +38,8 @@ class SignedValues(Linear):
     name = "ridge-classifier"
     quadratic = True
     steepest = 1.0
-
-    @property
-    def judge(self) -> Linear:
-        """Judge by the cross-entropy: as a classifier's, it falls the more clearly the goal leads."""
-        return JUDGE
+    # As a classifier's, the cross-entropy falls the more clearly the goal leads.
+    judge = SoftmaxRegression(0.0)
 
     def output_loss(self, outputs: Any, target: Any) -> Any:
         """Return ½‖z − t‖²."""
@@ -55,9 +52,6 @@ class SignedValues(Linear):
     bend, curvature = Ridge.bend, Ridge.curvature
 
 
-JUDGE = SoftmaxRegression(0.0)
-
-
 @dataclass(frozen=True)
 class Machines(LinearSVM):
     """Squared hinges, one against the rest, of which each may count its own class by a weight (liblinear).
@@ -68,11 +62,7 @@ class Machines(LinearSVM):
     intercept: bool = True
     intercept_share: float = 0.0
     own_class: tuple[float, ...] = ()
-
-    @property
-    def judge(self) -> Linear:
-        """Judge by the hinges alone."""
-        return HINGES
+    judge = LinearSVM(0.0)  # by the hinges alone
 
     def _counted(self, target: Any) -> Any:
         """Return how often each machine counts people, (o, ...); 1 where all count once."""
@@ -118,6 +108,3 @@ class Machines(LinearSVM):
     def curvature(self, outputs: Any, target: Any) -> Any:
         """Return their curvature, a diagonal."""
         return self._counted(target) * super().curvature(outputs, target)
-
-
-HINGES = LinearSVM(0.0)

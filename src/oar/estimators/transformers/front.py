@@ -36,7 +36,7 @@ from oar.estimators.transformers.binding import (
     passes_on,
     through,
 )
-from oar.estimators.transformers.nodes import Chain, Learned, Node, computed
+from oar.estimators.transformers.nodes import Chain, Learned, Node, computed, jax
 from oar.estimators.twin import NO_FRONT, NoFront, TwinParameters
 from oar.models.training import ALL, Array, Some, displaced
 from oar.models.wrap.scaled import PreprocessedRows, PreprocessedTraining
@@ -154,8 +154,6 @@ class FrontTraining(PreprocessedTraining):
         self, node: Node, features: Array, people: Population, core: Core, sparse: Callable[[], bool] = dense
     ) -> None:
         """Fit the transformers to people as they stand; parameters are the estimator's, then m."""
-        import jax
-
         self._node, self._core, self._features = node, core, features
         self._shares = _shares(people.row_weights)
         first = computed(node, "learned", features, self._shares)
@@ -173,8 +171,6 @@ class FrontTraining(PreprocessedTraining):
 
     def _tree(self, flat: Array) -> Learned:
         """Return what was learned, as the nodes have it, in the people's units."""
-        import jax
-
         parts = zip(np.split(flat * self._units, self._ends), self._shapes, strict=False)  # of which the last is empty
         return jax.tree.unflatten(self._form, [part.reshape(shape) for part, shape in parts])
 
@@ -254,8 +250,6 @@ class FrontTraining(PreprocessedTraining):
 
 
 def _flat(learned: Learned) -> Array:
-    import jax
-
     return np.concatenate([np.zeros(0), *(np.asarray(leaf).ravel() for leaf in jax.tree.leaves(learned))])
 
 

@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import LinearExpression, parse_links
@@ -28,11 +27,11 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
+from oar.referee.contributions import Array
 from oar.referee.table_moves import NeighbourDistances, holds, spread_of, unit_of
 from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
-Array = NDArray[np.float64]
 SLACK = 1e-9  # share of the numbers in a link or a rule by which rounding may miss it; a column's own bounds are exact
 COST_SLACK = 1e-6  # share of a cost
 _BACKTICKED = re.compile(r"`([^`]+)`")

@@ -19,11 +19,11 @@ from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
 from oar.referee.centroids import UnmovedCentroids
+from oar.referee.contributions import Array
 from oar.referee.proofs.balls import BY, within_radii
 from oar.referee.rounds import averaged_by_round
 from oar.referee.verdicts import UNIT
 
-Array = NDArray[np.float64]
 KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
 
 

@@ -52,11 +52,10 @@ from oar.people import Population
 from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
-from oar.referee.contributions import Contributions
+from oar.referee.contributions import Array, Contributions
 from oar.referee.verdicts import ENTROPY, HINGE, SQUARED, UNKNOWN, JudgedModel, Retrial, Verdict, judged, loss_of_kind
 from oar.referee.witnesses.scipy_refits import confirmation, fitted_by_scipy
 
-Array = NDArray[np.float64]
 TIGHT = 1e-10
 SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' spreads, asks for another witness
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
