@@ -41,13 +41,14 @@ class RowConversion:
     def rows(self, features: Array) -> Any:
         """Return people (m, d) as the estimator is to see them."""
         encoding, names = self.people.encoding, self.people.names
-        if encoding is not None:
-            return encoding.decode(features) if self.table else np.array(features, dtype=np.float64)
-        if names is None:
-            return np.array(features, dtype=np.float64)
+        if encoding is not None and self.table:
+            return encoding.decode(features)
+        rows = np.array(features, dtype=np.float64)
+        if encoding is not None or names is None:
+            return rows
         import pandas
 
-        return pandas.DataFrame(np.array(features, dtype=np.float64), columns=list(names))
+        return pandas.DataFrame(rows, columns=list(names))
 
     def handed(self, people: Population, features: Array) -> EstimatorData:
         """Return what is trained on: `people` with their labels and weights, at `features` (n, d)."""

@@ -118,7 +118,8 @@ class TableMoveCheck(MoveCheck):
             self._note(
                 who & (np.abs(steps - np.rint(steps)) > 1e-6), names, f"moves {what} by no multiple of {limit.step}"
             )
-        least, most = _span(column)
+        spans = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}
+        least, most = spans.get(column.kind, (-np.inf, np.inf))
         least = least if limit.lower is None else max(least, float(limit.lower))
         most = most if limit.upper is None else min(most, float(limit.upper))
         slack = ROUNDING * (np.abs(was) + np.abs(now) + np.abs(now - was))
@@ -233,12 +234,6 @@ def spread_of(people: Population, column: Column) -> float:
     centre = np.average(values, weights=weights)
     spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
     return spread if spread > ROUNDING * abs(centre) else 0.0
-
-
-def _span(column: Column) -> tuple[float, float]:
-    if column.kind == "boolean":
-        return 0.0, 1.0
-    return (0.0, len(column.levels) - 1.0) if column.kind == "ordinal" else (-np.inf, np.inf)
 
 
 def places_of(

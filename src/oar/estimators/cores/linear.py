@@ -11,6 +11,7 @@ has a gradient.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -172,13 +173,11 @@ class LinearCore(Core):
     scaling: float = np.inf  # the size of the feature whose weight the intercept is; ∞ where it is not penalised
     counts_own_class = False  # whether, of several machines, each counts its own class by its weight, all others once
     held_by: str = "a larger penalty"  # what to use where there is no penalty and no minimum either, in words
+    model: Callable[[float, Array], Linear]
+    """The linear model that the estimator is for people of a total weight.
 
-    def model(self, total: float, own_class: Array) -> Linear:
-        """Return the linear model that the estimator is for people whose weights add up to `total`.
-
-        `own_class` are class weights (k,) where machines count their own class by them, and else empty.
-        """
-        raise NotImplementedError
+    Beside it go class weights (k,) where machines count their own class by them, and else an empty array.
+    """
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]

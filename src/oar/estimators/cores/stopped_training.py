@@ -51,14 +51,10 @@ class TrainedModel(Differentiable):
 
     convex = False  # there may be one minimum, but training does not end there
     equivariant = False
-
-    def raw(self, parameters: Any, features: Any) -> Any:
-        """Return f_θ(e) (o,) for one person."""
-        raise NotImplementedError
-
-    def loss(self, raw: Any, target: Any) -> Any:
-        """Return φ."""
-        raise NotImplementedError
+    raw: Callable[[Any, Any], Any]
+    """f_θ(e) (o,) of parameters, for one person."""
+    loss: Callable[[Any, Any], Any]
+    """φ of raw outputs and a target."""
 
     def bent(self, raw: Any, target: Any) -> Any:
         """Return a loss whose second derivatives stand for φ's; a hinge has none but at its kink."""
@@ -132,10 +128,8 @@ class TrainedCore(Core):
     estimator: Any  # unfitted; with a `random_state`, so that training can be repeated
     objective: TrainedModel  # what its training is headed to
     bends: bool = True  # whether its own second derivatives are used where they are positive
-
-    def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:
-        """Return settings of the objective that follow from who is there: labels and weights (n,) as handed over."""
-        raise NotImplementedError
+    constants: Callable[[Population, Any, Array], dict[str, Any]]
+    """Settings of the objective that follow from who is there: labels and weights (n,) as handed over."""
 
     def training(self, rows: Array, people: Population) -> TrainedTraining:
         """Bind it to rows."""

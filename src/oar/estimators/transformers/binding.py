@@ -96,10 +96,6 @@ class Flow:
         frame = None if self.frame is None else self.frame.iloc[:, which]
         return tuple(places), Flow(tuple(fields), frame)
 
-    def nameless(self) -> Flow:
-        """Return the same columns as an array, as most transformers leave them."""
-        return Flow(tuple(replace(field, name=None) for field in self.fields), None, self.sparse)
-
 
 def numbers(width: int, sparse: Callable[[], bool] = dense) -> Flow:
     """Return so many columns of numbers."""
@@ -107,7 +103,7 @@ def numbers(width: int, sparse: Callable[[], bool] = dense) -> Flow:
 
 
 def beside(flows: list[Flow], sparse: Callable[[], bool]) -> Flow:
-    """Return the columns of several flows, one after the other."""
+    """Return the columns of several flows, one after the other, as an array without names."""
     fields, start = [], 0
     for flow in flows:
         fields += [replace(field, name=None, start=start + field.start) for field in flow.fields]
@@ -331,7 +327,7 @@ def _imputer(imputer: Any, incoming: NodeInput) -> BoundTransformer:
     absent = missing is None or type(missing).__name__ == "NAType" or missing != missing
     if not absent:  # anything but NaN, None and NA is a value that people may have
         raise refused(f"{type(imputer).__name__}(missing_values={missing!r})", "changes values that people may have")
-    return BoundTransformer(Node(), incoming.flow.nameless())
+    return BoundTransformer(Node(), beside([incoming.flow], incoming.flow.sparse))
 
 
 def _function(transformer: Any, incoming: NodeInput) -> BoundTransformer:

@@ -184,21 +184,12 @@ def hats(ranks: Any, levels: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _compiled(node: Node, kind: str) -> Callable[..., Any]:
-    def pull_applied(rows: Any, learned: Any, slopes: Any) -> Any:
-        return jax.vjp(node.applied, rows, learned)[1](slopes)
-
-    def pull_learned(rows: Any, shares: Any, signal: Any) -> Any:
-        return jax.vjp(node.learned, rows, shares)[1](signal)
-
-    def both(rows: Any, shares: Any) -> Any:
-        return node.applied(rows, node.learned(rows, shares))
-
-    functions = {
-        "both": both,
+    functions: dict[str, Callable[..., Any]] = {
+        "both": lambda rows, shares: node.applied(rows, node.learned(rows, shares)),
         "learned": node.learned,
         "applied": node.applied,
-        "pull_applied": pull_applied,
-        "pull_learned": pull_learned,
+        "pull_applied": lambda rows, learned, slopes: jax.vjp(node.applied, rows, learned)[1](slopes),
+        "pull_learned": lambda rows, shares, signal: jax.vjp(node.learned, rows, shares)[1](signal),
     }
     return jax.jit(functions[kind])
 
