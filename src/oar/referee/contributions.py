@@ -222,10 +222,7 @@ class Contributions:
     effort: float
 
     def __init__(self, plan: Plan, called: Callable[[int], str] | None = None) -> None:
-        """Read what the plan hands out, and check labels and leavers; moves are checked as they are read.
-
-        `called` says what a row is called; None means persons by number, or by the table's index.
-        """
+        """Read what the plan hands out, and check labels and leavers; moves are checked as they are read."""
         self.plan, self.problem = plan, plan.problem
         self.after: Population = plan.problem.people
         self.relabelled = self.leavers = 0

@@ -139,21 +139,14 @@ HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class NewtonTask:
-    """The task of every worker.
+    """The task of every worker."""
 
-    Attributes:
-        asked: who hands out people and their moves.
-        l2: the penalty. classes: how many, 0 where values are regressed. outputs: of the model.
-        total: everybody's weight.
-        mean, spread: (d,) of the features as they are; empty before these are known.
-    """
-
-    asked: Any
+    asked: Any  # who hands out people and their moves
     l2: float
-    classes: int
+    classes: int  # 0 where values are regressed
     outputs: int
-    total: float
-    mean: Array = field(default_factory=lambda: np.empty(0))
+    total: float  # everybody's weight
+    mean: Array = field(default_factory=lambda: np.empty(0))  # (d,) of the features as they are, once it is known
     spread: Array = field(default_factory=lambda: np.empty(0))
     sent_once: ClassVar[bool] = True
 

@@ -35,14 +35,10 @@ AVERAGES = "class averages of the rows as handed in (numpy)"
 
 @dataclass(frozen=True, eq=False)
 class Replays(Retrial):
-    """All rounds without a plan and with it, a pair for each.
-
-    Attributes:
-        acts: how many members of each round move, and the sum of their moves' norms.
-    """
+    """All rounds without a plan and with it, a pair for each."""
 
     pairs: Sequence[tuple[JudgedModel, JudgedModel]]
-    acts: Sequence[tuple[int, float]] = ()
+    acts: Sequence[tuple[int, float]] = ()  # how many members of each round move, and the sum of their moves' norms
 
     audit = OnlineAudit
     result = OnlineResult

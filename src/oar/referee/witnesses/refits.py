@@ -11,12 +11,11 @@ same.
 
 SciPy minimises what scikit-learn has not, on a risk that is written out again (`scipy_refits`): the linear SVM with
 a free intercept or soft labels, softmax regression without a penalty, and both where scikit-learn's answer is no
-minimum. Class means of a frozen embedding are averaged here. An ensemble is refitted model by model.
+minimum.
 
 Everything else is refitted by the model's own training, from its own start, to a tight tolerance. For networks that is
 not for want of an implementation: training has many minima, and another optimiser ends in another. So SciPy is asked
-whether what training returned is a minimum; each testimony says how independent it is. `by_training` is the witness of
-plans: it refits before and after, and the query is judged there.
+whether what training returned is a minimum; each testimony says how independent it is.
 """
 
 from __future__ import annotations
@@ -67,21 +66,14 @@ FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hes
 
 @dataclass(frozen=True, eq=False)
 class WitnessRefit:
-    """A model refitted from scratch, which can be asked about any person.
+    """A model refitted from scratch, which can be asked about any person."""
 
-    Attributes:
-        outputs: from many people's features (m, d) to the model's outputs (m, o).
-        loss: from a person's features (d,) and a target (o,) to the goal loss there.
-        witness: who refitted. residual: the norm of the gradient that is left. converged: whether that is a minimum's.
-        independence: how little the witness shares with the solver.
-    """
-
-    outputs: Callable[[Array], Array]
-    loss: Callable[[Array, Array], float]
-    witness: str
-    residual: float = 0.0
-    converged: bool = True
-    independence: Independence = Independence.IMPLEMENTATION
+    outputs: Callable[[Array], Array]  # from many people's features (m, d) to the model's outputs (m, o)
+    loss: Callable[[Array, Array], float]  # from a person's features (d,) and a target (o,) to the goal loss there
+    witness: str  # who refitted
+    residual: float = 0.0  # the norm of the gradient that is left
+    converged: bool = True  # whether that is a minimum's
+    independence: Independence = Independence.IMPLEMENTATION  # how little the witness shares with the solver
 
 
 def of_outputs(outputs: Callable[[Array], Array], kind: str, witness: str, **said: Any) -> WitnessRefit:
