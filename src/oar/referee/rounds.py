@@ -84,7 +84,7 @@ def by_rounds(plan: Plan) -> Retrial:
         list(zip(before, replay(problem, moves), strict=True)),
         moved,
         None,
-        (*_shared(problem, moves), *_history(problem, moves)),
+        (*_shared(problem, lengths), *_history(problem, moves)),
         [(int(np.count_nonzero(lengths[some])), float(lengths[some].sum())) for some in rows],
     )
 
@@ -111,12 +111,11 @@ def _called(stream: Stream, row: int) -> str:
     return f"person {row if names is None else names[row]} in round {stream.when[row]}"
 
 
-def _shared(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
-    """Return in words who spends more over all rounds than it may, where budgets are shared."""
+def _shared(problem: OnlineProblem, lengths: Array) -> tuple[str, ...]:
+    """Return in words who spends more than it may on the lengths (n,) of all its rounds, where budgets are shared."""
     who = problem.stream.who
     if problem.shared is False or who is None:
         return ()
-    lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
     allowed = problem.allowance.everyones(who.size)
     if problem.shared is not True:
         allowed = np.where(allowed > 0, problem.shared, 0.0)

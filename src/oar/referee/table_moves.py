@@ -175,9 +175,8 @@ class TableMoveCheck(MoveCheck):
             held = after[:, place][:, column.levels.index(said.value)] == 1
             return held if said.operator == "==" else ~held
         was, now = before[:, place.start], after[:, place.start]
-        value = float(column.levels.index(said.value)) if column.kind == "ordinal" else float(said.value)
         slack = np.zeros_like(now) if column.whole else ROUNDING * (np.abs(was) + np.abs(now))
-        return np.asarray(holds(said.operator, now, value, slack, surely))
+        return np.asarray(holds(said.operator, now, number_of(column, said.value), slack, surely))
 
     def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
         """Look for neighbours of everyone who has moved."""
@@ -218,6 +217,11 @@ class TableMoveCheck(MoveCheck):
 
     def _note(self, wrong: Mask, names: list[str], what: str) -> None:
         self.sums += MoveSums(offences=Offences.of(wrong, lambda row: f"{names[row]} {what}"))
+
+
+def number_of(column: Column, value: Any) -> float:
+    """Return a value of a column that is no category: as it is, or its rank."""
+    return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
 
 
 def unit_of(people: Population, column: Column, limit: Limit) -> float:

@@ -35,8 +35,6 @@ NO_CORNERS = "which has corners where training cannot be differentiated"
 class ClassWeights:
     """The weights of classes, as `class_weight` sets them; here, all equal."""
 
-    alike: bool = True
-
     def bound(self, people: Population) -> ClassWeights:
         """Return them for the classes of these people; raise a DataError where they are for others."""
         return self
@@ -55,7 +53,6 @@ class GivenWeights(ClassWeights):
 
     given: Any
     classes: Array = field(default_factory=lambda: NO_CLASSES)
-    alike = False
 
     def bound(self, people: Population) -> ClassWeights:
         """Have scikit-learn itself read the dict: which keys go with which labels is its own affair."""
@@ -79,7 +76,6 @@ class BalancedWeights(ClassWeights):
     """Weights that give every class the same total; `by_number` counts people rather than their weights."""
 
     by_number: bool
-    alike = False
 
     def of_classes(self, shares: Array, weights: Array) -> Array:
         """Return Σw / (k W_c)."""
@@ -200,7 +196,7 @@ class LinearCore(Core):
     def written_down(self, people: Population) -> Linear | None:
         """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
         found = self.model(float(people.row_weights.sum()), NO_CLASSES)
-        plain = self.class_weights.alike and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
+        plain = self.class_weights is ALIKE and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
 
     def outputs(self, parameters: Array, rows: Array) -> Array:

@@ -4,8 +4,7 @@ Beside the table that scikit-learn sees there are our rows of numbers (n, w), in
 for every level. A `Field` is one column of that table and says where it is in the rows; a transformer chooses its
 columns by name, mask or slice.
 
-Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off. In
-a pipeline, transformers are fitted without weights, and so are ours.
+Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ as every preprocessing is (`oar.models.wrap.scaled.PreprocessedTraining`), with
 
     ∇_x s_i = (∂T/∂x)ᵀ ∇_e s_i − (∂S/∂x_i)ᵀ v_m / w̄_i.
 
-S is unweighted, as scikit-learn's pipelines fit transformers: everyone present counts alike, and who has no weight has
-left and moves nothing. T and S are differentiated by JAX (`nodes`); `oar.models.wrap.scaled` is the
-one case of this that is written out by hand, with weights.
+S is unweighted, as scikit-learn's pipelines fit transformers: who has no weight has left and moves nothing. T and S are
+differentiated by JAX (`nodes`); `oar.models.wrap.scaled` is the one case that is written out by hand, with weights.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
 from oar.referee.contributions import Array
-from oar.referee.table_moves import NeighbourDistances, holds, spread_of, unit_of
+from oar.referee.table_moves import NeighbourDistances, holds, number_of, spread_of, unit_of
 from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
@@ -102,7 +102,7 @@ def broken_limits(
     for column in people.table.schema:
         old, new = before[column.name], after[column.name]
         if column.kind != "category":
-            ranks_before[column.name], ranks_after[column.name] = _number(column, old), _number(column, new)
+            ranks_before[column.name], ranks_after[column.name] = number_of(column, old), number_of(column, new)
         found += _broken_column(people, column, allowed.get(column.name, Limit()), old, new)
     for text in limits.links:
         found += _broken_link(text, ranks_before, ranks_after)
@@ -156,8 +156,8 @@ def _says(
     column, value = people.table.schema[said.name], after[said.name]
     if column.kind == "category":
         return bool((value == said.value) == (said.operator == "=="))
-    now, edge = _number(column, value), _number(column, said.value)
-    size = max(abs(now), abs(_number(column, before[said.name])), spread_of(people, column) or 1.0)
+    now, edge = number_of(column, value), number_of(column, said.value)
+    size = max(abs(now), abs(number_of(column, before[said.name])), spread_of(people, column) or 1.0)
     slack = 0.0 if column.whole else max(SLACK * size, 4 * _rounding(value) * abs(now))
     return bool(holds(said.operator, now, edge, slack, surely))
 
@@ -173,7 +173,7 @@ def cost_again(
             continue
         limit = limits.columns.get(column.name, Limit())
         flat = kind == "l0" or column.kind in ("boolean", "category")
-        change = 1.0 if flat else abs(_number(column, new) - _number(column, old))
+        change = 1.0 if flat else abs(number_of(column, new) - number_of(column, old))
         found[column.name] = float(limit.cost) * change / (1.0 if flat else unit_of(people, column, limit))
     return found
 
@@ -195,10 +195,6 @@ def total(costs: Mapping[str, float], kind: str) -> float:
     return math.hypot(*costs.values()) if kind == "l2" else math.fsum(costs.values())
 
 
-def _number(column: Column, value: Any) -> float:
-    return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
-
-
 def _broken_column(people: Population, column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare one column's value before and after; who was outside a bound may stay there, or come nearer."""
     if old == new:
@@ -218,7 +214,7 @@ def _broken_column(people: Population, column: Column, limit: Limit, old: Any, n
 
 def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare what is on a line with its direction, bounds and step: to the digit, as its own dtype has them."""
-    name, start, end = column.name, _number(column, old), _number(column, new)
+    name, start, end = column.name, number_of(column, old), number_of(column, new)
     found = []
     if limit.direction is not None and (end - start) * {"up": 1, "down": -1}[limit.direction] < 0:
         found.append(f"{name} may only go {limit.direction} and changes from {old!r} to {new!r}")
@@ -226,7 +222,7 @@ def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str
         found.append(f"{name} must be true or false and becomes {new!r}")
     for bound, sign, word in ((limit.lower, -1, "below"), (limit.upper, 1, "above")):
         if bound is not None:
-            edge = _number(column, bound)
+            edge = number_of(column, bound)
             if isinstance(new, np.floating):  # which may have no such number, only one next to it
                 edge = sign * max(sign * edge, sign * float(new.dtype.type(edge)))
             if sign * end > max(sign * edge, sign * start):
