@@ -163,6 +163,18 @@ def check_not_negative(argument: str, value: Any) -> None:
     check_that(is_number(value) and 0 <= value < math.inf, argument, "a number of at least 0", value)
 
 
+def check_number(argument: str, value: Any, above: float, below: float = math.inf) -> None:
+    """Refuse anything but a finite number above `above` and below `below`.
+
+    >>> check_number("share", 1.5, above=0, below=1)
+    Traceback (most recent call last):
+    oar.errors.DataError: share: must be a number above 0 and below 1, got 1.5.
+    """
+    bound = "" if below == math.inf else f" and below {below:g}"
+    fits = is_number(value) and math.isfinite(value) and above < value < below
+    check_that(fits, argument, f"a number above {above:g}{bound}", value)
+
+
 def check_seed(value: Any) -> None:
     """Refuse anything but a whole number of at least 0."""
     check_whole("seed", value, 0)

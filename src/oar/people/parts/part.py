@@ -81,6 +81,7 @@ class Part:
     name: str  # in messages
     read: Callable[[], Rows]
     read_labels: Callable[[], Rows]  # labels and weights alone; there are no features then
+    held: Any = None  # the future of what a worker of a cluster holds of it
 
     def stamp(self) -> Any:
         """Return something that changes when the data do; None where nobody can tell."""

@@ -36,6 +36,10 @@ class StreamedPopulation(Population):
     """People in parts, which an engine reads; made by `Population.from_parquet`, `from_memmap` and `from_dask`."""
 
     streamed = True
+    size: int = 0
+    dimensions: int = 0
+    names: tuple[str, ...] | None = None
+    index: Any = None  # people are called by their position
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class StreamedPopulation(Population):
         self.engine: Engine = engine or Threads()
         ends = np.cumsum([part.size for part in self.parts])
         self.starts = tuple(int(end - part.size) for end, part in zip(ends, self.parts, strict=True))
-        self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
+        self.size, self.dimensions, self.names, self._origin = int(ends[-1]), dimensions, names, origin
         self._target, self._weighted = target, weighted
         self._encoding, self._first_weights, self.has_label_rows = None, None, False
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
@@ -65,26 +69,6 @@ class StreamedPopulation(Population):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the engine behind, which stays where it is, and sums, which are of the files as they are here."""
         return vars(self) | {"engine": Threads(), "_sums": {}}
-
-    @property
-    def size(self) -> int:
-        """How many people there are."""
-        return self._size
-
-    @property
-    def dimensions(self) -> int:
-        """How many features each person has."""
-        return self._dimensions
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The columns' names, or None for plain arrays."""
-        return self._names
-
-    @property
-    def index(self) -> Any:
-        """None: people are called by their position."""
-        return None
 
     # What is known of labels and weights, after one reading of these columns
 
@@ -299,31 +283,13 @@ class StreamedPopulation(Population):
             "people.loaded() if they fit, or a sample of them."
         )
 
-    @property
-    def features(self) -> NDArray:
-        """There is no array of them."""
+    def _refused(self, *asked: Any, **settings: Any) -> Any:
+        """Refuse what would need an array of everybody."""
         raise self._in_parts(ASKED)
 
-    @property
-    def labels(self) -> NDArray:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    def codes(self, start: int, stop: int) -> Any:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    def class_rows(self) -> NDArray[np.float64]:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    value_rows = class_rows
-
-    def with_features(self, features: Any) -> Population:
-        """There are no others."""
-        raise self._in_parts(ASKED)
-
-    some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
+    features = labels = property(_refused)
+    codes = class_rows = value_rows = relabelled = _refused
+    with_features = some = with_arrays = lacking_classes = of_classes = contributing = _refused
 
 
 def chunks_of(
