@@ -31,7 +31,7 @@ from oar.goals.reading import QueryPoints, read_points, read_wishes
 from oar.goals.wishes import KINDS, Aggregate, mean
 from oar.models import Differentiable
 from oar.people import Population
-from oar.people.tables.scales import drowning
+from oar.people.tables import scales
 from oar.typing import ActionLike, Goal, ModelLike, QueryFeatures
 
 OF_PEOPLE = ("asked", "allowance", "limits", "levers", "best")  # read of people, action and query, whatever the model
@@ -152,15 +152,7 @@ class Problem:
         """A warning where one column's scale dominates the others, for plain features without a scaler; else ""."""
         if self.people.streamed or self.limits is not None or self.model.scales_itself:
             return ""
-        found = drowning(self.people)
-        if found is None:
-            return ""
-        return (
-            f"Caution: feature {found.name!r} has a standard deviation of {found.deviation:.3g}, {found.times:.3g} "
-            "times that of the median feature, so that distances, penalties and budgets are nearly its alone, and a "
-            "loss says little. Standardise the features, or use a table (oar.Population.from_frame), where changes are "
-            "counted in standard deviations, and oar.models.Scaled."
-        )
+        return scales.caution(self.people)
 
     @property
     def several(self) -> bool:

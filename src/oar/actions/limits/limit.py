@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import bound_of, column_of, listing, said
-from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
@@ -45,7 +44,7 @@ from oar.people.wording import counted, lined_up, nearest, shown
 from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
 Said = tuple[str, Mapping[str, float], float]
-"""A text, and what it states: factors and a constant of factors · values + constant ≤ 0."""
+"""A text, and what it states: factors α by column, and a constant c, of α·x + c ≤ 0."""
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
@@ -139,10 +138,7 @@ class Limit:
 
     def span_of(self, column: Column) -> tuple[float, float]:
         """Return the least and the largest coordinate of a column: within these bounds, and as its kind has it."""
-        least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(
-            column.kind, (-np.inf, np.inf)
-        )
-        return max(least, self.span[0]), min(most, self.span[1])
+        return max(column.span[0], self.span[0]), min(column.span[1], self.span[1])
 
     def allows(self, level: Label) -> bool:
         """Report whether a category may be switched to a level."""
@@ -458,10 +454,33 @@ class Limits:
 
 def _refuse_contradictions(schema: Schema, pairs: list[tuple[Said, Said]]) -> None:
     """Refuse two statements that no values of a table's columns satisfy together."""
-    possible = PossibleValues(schema)
+    columns = {column.name: column for column in schema}
     for one, other in pairs:
-        if not possible.both(other[1:], one[1:]):
+        if not _both_possible(other, one, columns):
             raise _contradiction(one[0], other[0])
+
+
+def _both_possible(one: Said, other: Said, columns: Mapping[str, Column]) -> bool:
+    """Report whether some values satisfy both statements: by a programme if they share columns."""
+    from scipy.optimize import linprog
+
+    if not one[1].keys() & other[1].keys():
+        return all(_least(factors, columns) + constant <= 0 for _, factors, constant in (one, other))
+    some = [columns[name] for name in sorted({*one[1], *other[1]})]
+    rows, rights = [], []
+    for _, factors, constant in (one, other):
+        unit = max(map(abs, factors.values())) or 1.0  # HiGHS takes 1e30 for infinity
+        rows.append([factors.get(column.name, 0.0) / unit for column in some])
+        rights.append(-constant / unit)
+    whole = np.array([column.whole for column in some], dtype=int)  # as a list, SciPy 1.13 does not take it
+    spans = [column.span for column in some]
+    found = linprog(np.zeros(len(some)), A_ub=rows, b_ub=rights, bounds=spans, integrality=whole, method="highs")
+    return found.status != 2
+
+
+def _least(factors: Mapping[str, float], columns: Mapping[str, Column]) -> float:
+    """Return the least α·x."""
+    return sum(min(factor * end for end in columns[name].span) for name, factor in factors.items() if factor)
 
 
 def _contradiction(one: str, other: str) -> OptionError:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
+import gzip
 import inspect
+import io
 import lzma
 import os
 import re
@@ -17,10 +20,9 @@ from typing import Any
 
 from oar.checks import choose
 from oar.errors import DataError, OARError, OptionError, StorageError
-from oar.opening import regular
+from oar.opening import BoundedReader, regular
 from oar.opening.memory import available
 from oar.opening.unpacking import check_unpacked
-from oar.people.tables.compressed import unpacked
 from oar.people.wording import nearest, repeated, shown
 from oar.typing import FilePath
 
@@ -60,6 +62,7 @@ LAYOUT = (
     "skipinitialspace",
     "engine",
 )
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARKS = {  # the longer ones first
     b"\xff\xfe\x00\x00": "utf-32",
     b"\x00\x00\xfe\xff": "utf-32",
@@ -203,7 +206,7 @@ def _check_sheet(path: Path, options: dict[str, Any]) -> None:
 def _check_letters(path: Path, options: dict[str, Any]) -> None:
     """Raise for letters of two bytes that nothing marks: older pandas take the first NUL for the end of a name."""
     try:
-        with unpacked(path, options) as (source, _):
+        with _unpacked(path, options) as (source, _):
             if source is not path:
                 start = source.read(LETTERS)
             else:
@@ -271,10 +274,10 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
-            with unpacked(path, options) as (source, how):
+            with _unpacked(path, options) as (source, how):
                 return pandas.read_csv(source, **how)
     except pandas.errors.ParserWarning:
-        with unpacked(path, options) as (source, how):
+        with _unpacked(path, options) as (source, how):
             header = list(pandas.read_csv(source, **how | {"nrows": 0}).columns)
         _check_delimiter(header, path)
         raise DataError(
@@ -298,6 +301,33 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
         raise StorageError(f"path: {path} does not fit into memory; as Parquet it is read in parts.") from None
     except UNREADABLE as error:
         raise StorageError(f"path: {path} cannot be read as a table: {_line(error)}") from None
+
+
+@contextmanager
+def _unpacked(path: Path, options: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield what pandas is to read a text from, and with which options: the path itself where nothing is packed.
+
+    Compressed texts are opened here rather than by pandas, so that what they unpack to can be bounded.
+    """
+    ending = path.suffix.lower()
+    if options.get("compression", "infer") != "infer" or ending not in (*OPENERS, ".zip"):
+        yield path, options
+        return
+    with (
+        _zipped(path) if ending == ".zip" else OPENERS[ending](path, "rb") as content,
+        io.BufferedReader(BoundedReader(content, str(path), path.stat().st_size)) as source,
+    ):
+        yield source, options | {"compression": None}
+
+
+@contextmanager
+def _zipped(path: Path) -> Iterator[Any]:
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1:
+            raise StorageError(f"path: {path} must hold one file, got {len(members)}; unpack it, and name one of them.")
+        with archive.open(members[0]) as content:
+            yield content
 
 
 def _place(path: Path, error: UnicodeDecodeError) -> str:

@@ -89,6 +89,11 @@ class Column:
         return self.kind != "category"
 
     @property
+    def span(self) -> tuple[float, float]:
+        """The least and the largest coordinate of values on a line; infinite where the kind sets no end."""
+        return {"boolean": (0.0, 1.0), "ordinal": (0.0, len(self.levels) - 1.0)}.get(self.kind, (-np.inf, np.inf))
+
+    @property
     def whole(self) -> bool:
         """Whether only whole steps make sense: everything but plain numbers."""
         return self.kind != "number"
