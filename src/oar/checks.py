@@ -130,15 +130,15 @@ def real_numbers(values: Any) -> NDArray[np.float64]:
         raise ValueError("whole numbers that no float can hold") from None
 
 
-def check_that(holds: Any, argument: str, wanted: str, got: Any) -> None:
+def check_that(holds: Any, argument: str, wanted: str, got: Any, remedy: str = "") -> None:
     """Refuse a value that is not what it must be.
 
-    >>> check_that(1.5 <= 1, "share", "at most 1", 1.5)
+    >>> check_that(1.5 <= 1, "share", "at most 1", 1.5, "1 is everyone")
     Traceback (most recent call last):
-    oar.errors.DataError: share: must be at most 1, got 1.5.
+    oar.errors.DataError: share: must be at most 1, got 1.5; 1 is everyone.
     """
     if not holds:
-        raise DataError(f"{argument}: must be {wanted}, got {got!r}.")
+        raise DataError(f"{argument}: must be {wanted}, got {got!r}{'; ' if remedy else ''}{remedy}.")
 
 
 def check_whole(argument: str, value: Any, least: int = 1) -> int:

@@ -124,20 +124,19 @@ class LabelCoding:
         if labels.size == 0:
             return np.empty(0, dtype=np.int32)
         if self._table is not None and labels.dtype.kind in "iu":
+            shifted = labels
+            if self._lowest or len(self.classes) < self._table.size:
+                shifted = np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe")
             if len(self.classes) == self._table.size:  # every whole number between the lowest and the highest
                 for label in (int(labels.min()), int(labels.max())):
                     if not self._lowest <= label < self._lowest + self._table.size:
                         self.position(label, argument)
-                shifted = (
-                    np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe") if self._lowest else labels
-                )
                 return shifted.astype(np.int32)
-            shifted = np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe")
             outside = shifted.view(np.uint64) >= self._table.size  # negative ones are then the largest
             if outside.any():
                 self.position(labels[np.argmax(outside)], argument)
             codes = self._table[shifted]
-            if len(self.classes) < self._table.size and codes.min() < 0:
+            if codes.min() < 0:
                 self.position(labels[np.argmin(codes)], argument)
             return codes
         local, seen = _factorise(labels, argument)

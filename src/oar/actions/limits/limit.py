@@ -34,7 +34,7 @@ from oar.actions.limits.bounds import bound_of, column_of, listing, said
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
-from oar.checks import choose, is_flag, is_listing, is_number, is_whole, with_near_names
+from oar.checks import check_flag, check_that, choose, is_listing, is_number, is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
@@ -80,8 +80,7 @@ class Limit:
     missing: Any = None
 
     def __post_init__(self) -> None:
-        if not is_flag(self.immutable):
-            raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
+        check_flag("immutable", self.immutable)
         given = self.given
         if "direction" in given:
             choose("direction", self.direction, DIRECTIONS)
@@ -94,8 +93,7 @@ class Limit:
                 )
         for name, what in (("levels", "levels"), ("missing", "values, such as [-999]")):
             listed = given.get(name, ())
-            if not is_listing(listed):
-                raise DataError(f"{name}: must be a list of {what}, got {listed!r}.")
+            check_that(is_listing(listed), name, f"a list of {what}", listed)
             if name in given:
                 object.__setattr__(self, name, tuple(plain(each) for each in listed))
         # NumPy's numbers become Python's, which are told as users write them.
@@ -246,24 +244,22 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
-        if not isinstance(self.columns, Mapping):
-            raise DataError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+        wanted = "a mapping of columns to oar.Limit(…)"
+        check_that(isinstance(self.columns, Mapping), "limits", wanted, self.columns)
         columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
             texts = getattr(self, name)
             texts = (texts,) if isinstance(texts, str) else texts
-            if not is_listing(texts):
-                raise DataError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+            check_that(is_listing(texts), name, f"a list of texts {example}", texts)
             object.__setattr__(self, name, tuple(texts))
         _ = self.parsed, self.parsed_rules
         object.__setattr__(self, "plausible", Plausible.of(self.plausible))
-        if not isinstance(self.own, Mapping):
-            raise DataError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+        check_that(isinstance(self.own, Mapping), "own", "a mapping of people to their limits", self.own)
         own = {}
         for person, limits in self.own.items():
-            if not isinstance(limits, Mapping):
-                raise DataError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+            wanted = f"a mapping of columns to limits for {person!r}"
+            check_that(isinstance(limits, Mapping), "own", wanted, limits)
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
 

@@ -61,7 +61,7 @@ from oar.people.tables.encoding import Array, Encoding
 from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
 from oar.people.tables.schema import Column, Schema, toml_key, toml_list, toml_value
-from oar.people.wording import counted
+from oar.people.wording import counted, listed
 from oar.tolerances import FEW_PEOPLE
 
 TAIL = 0.005  # share of the people that is appreciable
@@ -147,25 +147,28 @@ def _observe(column: Column, values: Array) -> ObservedLimit:
     named = why_still(column)
     if column.kind not in ("number", "integer"):
         return _observe_levels(column, named)
-    missing = codes(values)
-    known = values[~np.isin(values, missing)]
+    coded = codes(values)
     moments = "dates as whole numbers" if _dates(values) else "years" if _years(column.name, values) else None
     why = moments or named or _untouched(column.name, values)
-    flag = not why and len(np.unique(known)) == FLAG
+    flag = not why and len(np.unique(values[~np.isin(values, coded)])) == FLAG
+    missing = coded if why in (None, named) else ()  # what names people, or is a moment, has no codes
+    known, kept = values[~np.isin(values, missing)], tuple(_typed(code, column) for code in missing) or None
+    least, most = _short(known.min()), _short(known.max())
+    span = f"observed: {least} to {most}{_coded(missing, len(values) - len(known))}"
     if why or flag:
-        return _still(column, values, why or A_FLAG, missing if flag or why == named else (), flag)
+        freed = f" (lower = {least} and upper = {most} in the place of immutable free it)" * flag
+        told = f"{why or A_FLAG}, and {STAYS}{freed}; {span}"
+        return ObservedLimit(column, Limit(immutable=True, missing=kept), told, flag)
     lower, upper = _range(known, column.whole)
     step = None if column.whole else change_step(known)
     unit = _unit(values, known, lower, upper)
-    span = f"observed: {_short(known.min())} to {_short(known.max())}"
-    told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
+    told = f"{_what(column, known.min(), known.max())}; {span}"
     if step:
         told += f"; changes are multiples of {step:g}"
     if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
-    kept = tuple(_typed(code, column) for code in missing) or None
     return ObservedLimit(column, Limit(lower=low, upper=high, step=step, unit=unit, missing=kept), told)
 
 
@@ -176,17 +179,6 @@ def _observe_levels(column: Column, named: str | None) -> ObservedLimit:
     if named or flag:
         return ObservedLimit(column, Limit(immutable=True), f"{named or A_FLAG}, and {STAYS}{FREED * flag}", flag)
     return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
-
-
-def _still(column: Column, values: Array, why: str, missing: tuple[float, ...], flag: bool) -> ObservedLimit:
-    """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
-    known = values[~np.isin(values, missing)]
-    least, most = _short(known.min()), _short(known.max())
-    freed = f" (lower = {least} and upper = {most} in the place of immutable free it)" * flag
-    told = f"{why}, and {STAYS}{freed}; observed: {least} to {most}"
-    kept = tuple(_typed(code, column) for code in missing) or None
-    limit = Limit(immutable=True, missing=kept)
-    return ObservedLimit(column, limit, told + _coded(missing, len(values) - len(known)), flag)
 
 
 def _coded(missing: tuple[float, ...], people: int) -> str:
@@ -340,24 +332,21 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
         stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
-        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({_listed(still)})")
+        stay = counted(len(still), "column stays as it is", "columns stay as they are")
+        parts.append(f"{stay} ({listed(still, MOST_NAMED, str)})")
     if flags:
         stay = counted(len(flags), "flag stays as it is", "flags stay as they are")
-        parts.append(f"{stay} ({_listed(flags)}; an empty [columns.NAME] in a file of limits frees one)")
+        named = listed(flags, MOST_NAMED, str)
+        parts.append(f"{stay} ({named}; an empty [columns.NAME] in a file of limits frees one)")
     coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
-        listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
+        first = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
         more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
-        parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
+        parts.append(f"codes for a missing value stay as they are ({', '.join(first)}{more})")
     rest = len(names) - len(unchosen) - len(ranged)
     if rest:
         parts.append(counted(rest, "column has no range", "columns have no range"))
     return ", ".join(parts)
-
-
-def _listed(names: list[str]) -> str:
-    """Return names in a row, but not more than a line holds."""
-    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def drafted(people: Any, schema: Schema | None = None) -> str:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import level_of
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
-from oar.checks import choose, is_number
-from oar.errors import DataError, OptionError
+from oar.checks import check_that, choose, is_number
+from oar.errors import OptionError
 from oar.people.tables.encoding import LARGEST, Array, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import shown
@@ -212,8 +212,7 @@ def parse_rule(text: Any) -> IfThenRule:
     >>> rule.consequence
     Comparison(name='income', operator='<=', value=1000)
     """
-    if not isinstance(text, str):
-        raise DataError(f"rules: must be text such as {EXAMPLE}, got {text!r}.")
+    check_that(isinstance(text, str), "rules", f"text such as {EXAMPLE}", text)
     then = next((found for found in _PARTS.finditer(text) if found[0] == "then"), None)
     if then is None or not text.lstrip().startswith("if "):
         raise OptionError(f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r}.")

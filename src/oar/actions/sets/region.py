@@ -52,9 +52,7 @@ class Region:
     norm: Norm  # of the budgets
     radii: Array  # (n,) budgets
     lower: Array  # (n, d), at most 0
-    upper: (
-        Array  # (n, d), at least 0; of levels 0 where one may not be taken, and the one held is bounded by the others
-    )
+    upper: Array  # (n, d), at least 0; of levels 0 where one may not be taken (the others bound the one that is held)
     levels: tuple[Levels, ...] = ()  # categories; their coordinates' bounds say only who may take which
     links: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (m, d) rows a of a·u ≤ room
     room: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n, m), at least 0
@@ -421,7 +419,7 @@ class Region:
             found = back @ _least_distance(inner @ back, enough - inner @ offset) + offset
             return found[:dimensions] - found[dimensions:]
         if self.norm.p == np.inf:
-            return point + _least_distance(normals, room - normals @ point)
+            return _nearest(normals, room, point)
         low, high = 0.0, 1.0
         while np.linalg.norm(_nearest(normals, room, point * (1 - high))) > radius and high < 1:
             high = 0.5 * (1 + high)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
-from oar.checks import is_listing, read_only
+from oar.checks import check_that, is_listing, read_only
 from oar.errors import DataError
 from oar.opening import regular
 from oar.people.parts.part import Part, Rows, as_numbers, checked_weights, sliced
@@ -73,18 +73,14 @@ def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedP
     given = {"features": features, "labels": labels, "weights": weights}
     opened = [_on_disk(values, argument) for argument, values in given.items()]
     parts, width = array_parts(*opened), int(opened[0].shape[1])
-    if names is not None and not (is_listing(names) and all(isinstance(name, str) for name in names)):
-        raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
-    known = None if names is None else _different(tuple(names), width)
-    return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
-
-
-def _different(names: tuple[str, ...], width: int) -> tuple[str, ...]:
-    if len(names) != width:
-        raise DataError(f"names: must be one for each of the {width} features, got {len(names)}.")
-    if len(set(names)) != width:
-        raise DataError(f"names: must differ, got {list(names)}.")
-    return names
+    if names is not None:
+        texts = is_listing(names) and all(isinstance(name, str) for name in names)
+        check_that(texts, "names", "a list of texts", names, "say names=[…]")
+        names = tuple(names)
+        check_that(len(names) == width, "names", f"one for each of the {width} features", len(names))
+        if len(set(names)) != width:
+            raise DataError(f"names: must differ, got {list(names)}.")
+    return StreamedPopulation(parts, width, names, None, weights is not None, None, "these arrays")
 
 
 def _on_disk(values: Any, argument: str) -> Any:

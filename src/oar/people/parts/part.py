@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,10 +90,6 @@ class Part:
     def content(self) -> str | None:
         """Return a digest of what the people are read from, by which changes show that no stamp tells; None without."""
         return None
-
-    def known_as(self, content: str | None) -> Self:
-        """Return the part with the digest that its content must have."""
-        return self
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ says so, and what to do: `people.loaded()` reads them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_listing
+from oar.checks import check_that, is_listing
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
@@ -103,11 +104,11 @@ class StreamedPopulation(Population):
             return self
         other = object.__new__(type(self))  # not by copy, which leaves the engine behind
         other.__dict__.update(self.__dict__)
-        if not is_listing(classes) or not all(isinstance(label, Hashable) for label in classes):
-            raise DataError(f"classes: must be a list of the labels that occur, got {classes!r}.")
+        labels = is_listing(classes) and all(isinstance(label, Hashable) for label in classes)
+        check_that(labels, "classes", "a list of the labels that occur", classes)
         known = [plain(label) for label in classes]
-        if len(set(known)) != len(known) or not known:
-            raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
+        different = len(set(known)) == len(known) > 0
+        check_that(different, "classes", "different labels, at least one", list(classes))
         other.__dict__["_coding"], other._sums, other._known = LabelCoding(label_array(known)), {}, dict(self._known)
         return other
 
@@ -164,7 +165,8 @@ class StreamedPopulation(Population):
 
     def _noting(self, function: Any, arguments: Any, stamps: Any, contents: Any) -> Iterator[Any]:
         known = contents or (None,) * len(self.parts)
-        parts, found = [part.known_as(one) for part, one in zip(self.parts, known, strict=True)], []
+        told: Any = zip(self.parts, known, strict=True)
+        parts, found = [replace(part, known=one) for part, one in told], []
         for content, result in self.engine.map(ContentCheck(function), parts, self.starts, *arguments):
             found.append(content)
             yield result
