@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
-from oar.actions.choice import Levers, as_action, part_of
+from oar.actions.choice import Levers, as_action, part_of, parts_of
 from oar.actions.limits.limit import Limits
 from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbourhood
 from oar.actions.own_action import Action, with_changes
@@ -483,9 +483,8 @@ class Problem:
             drawn = self.allowance.mask
             changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
-        if self.action is perturb:
-            return dataclasses.replace(self, action=changed)
-        return dataclasses.replace(self, action=[changed if part is perturb else part for part in self.action])
+        parts = [changed if part is perturb else part for part in parts_of(self.action)]
+        return dataclasses.replace(self, action=parts)
 
     def of_model(self, model: Differentiable) -> Problem:
         """Return the same question of another model that people of this kind can be fitted to.
@@ -494,9 +493,8 @@ class Problem:
         """
         model.check(self.people)
         other = object.__new__(type(self))
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        read = {name: value for name, value in vars(self).items() if name in OF_PEOPLE}
-        other.__dict__.update(fields | read | {"model": model})
+        kept = {*OF_PEOPLE, *(field.name for field in dataclasses.fields(self))}
+        other.__dict__.update({name: vars(self)[name] for name in kept & vars(self).keys()} | {"model": model})
         return other
 
     def __repr__(self) -> str:

@@ -1,8 +1,4 @@
-"""Participants, and how many of them may act.
-
-Participants are everyone, a mask, a random share, a group by columns (everyone whose columns have given values), a
-function's choice, or the most useful; a quota is a number, or a share of the participants.
-"""
+"""Participants (as `oar.Perturb` says who they can be), and how many of them may act."""
 
 from __future__ import annotations
 

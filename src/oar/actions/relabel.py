@@ -1,9 +1,4 @@
-"""Label changes: labellers give some people another label, or everyone a slightly different soft one.
-
-Hard labels are flipped: at most `most` people get another class's label. Soft labels are points of the simplex, and
-`soft` is how far each may move in total variation, ½‖y' − y‖₁: the share of the label that is given to other classes.
-Where values are regressed, it is how far each target may move, ‖y' − y‖₂.
-"""
+"""Label changes: labellers give some people another label, or everyone a slightly different soft one."""
 
 from __future__ import annotations
 
@@ -31,8 +26,9 @@ class Relabel(SomeOf):
     Args:
         most: the largest number of labels that may be flipped.
         share: in its place, the largest share of the participants' labels that may be flipped (rounded down).
-        soft: in place of both, how far every participant's soft label may move in total variation (½‖·‖₁, at most 1);
-            where values are regressed, how far its target may move (‖·‖₂).
+        soft: in place of both, how far every participant's soft label, a point of the simplex, may move in total
+            variation (½‖y' − y‖₁, at most 1): the share of it that is given to other classes. Where values are
+            regressed, how far its target may move (‖y' − y‖₂).
         to: the labels that may be given, a list; None means any class's. A soft label gains in these classes alone.
         participants: whose labels may change: None (everyone's), a boolean mask, a share, a group by columns
             (a dict), or a function of the Population.

@@ -1,12 +1,7 @@
 """The protocol of defences, which may change the data before training, the model, and the calendar of refits.
 
-A defence is an immutable set of settings with three methods. Each does nothing unless a subclass overrides it:
-
-    prepared(people, model, parameters, rng)    whose data are trained on, and with which weights
-    model_for(model)                            what is trained in the model's place
-    retrains(number, rng)                       whether there is a refit in a round at all
-
-A defence is deterministic given `rng`, so a defended refit is a function like any refit, and can be differentiated.
+A defence is an immutable set of settings with three methods. It is deterministic given `rng`, so a defended refit is a
+function like any refit, and can be differentiated.
 """
 
 from __future__ import annotations
@@ -44,7 +39,7 @@ class Prepared:
 
 
 class Defence:
-    """Base class of defences; by itself it does nothing."""
+    """Base class of defences; by itself, each of its methods does nothing."""
 
     name: ClassVar[str] = "none"
 

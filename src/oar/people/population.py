@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from oar.checks import read_only, with_near_names
 from oar.errors import DataError
 from oar.people.class_sums import Sums, of_rows
-from oar.people.labels import Codes, LabelCoding, label_array
+from oar.people.labels import Codes, LabelCoding, label_array, plain
 from oar.people.tables.arrays import (
     CHUNK_ROWS,
     Table,
@@ -95,9 +95,9 @@ class Population:
         if self.has_label_rows:
             self._take_rows(labels)
         else:
-            unused = _unused_categories(labels)
             self._labels = label_array(labels)
-            self._coding = LabelCoding(self._labels, unused)
+            _check_categories(labels)
+            self._coding = LabelCoding(self._labels)
             stored = len(self._labels) <= CHUNK_ROWS or not self._coding.in_chunks
             self._codes = self._coding.encode(self._labels) if stored else None
         if len(self._labels) != self.size:
@@ -551,14 +551,16 @@ class Population:
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
 
 
-def _unused_categories(labels: Any) -> list:
-    """Return declared categories of a pandas Categorical that nobody has."""
-    categorical = getattr(labels, "cat", labels)
-    categories = getattr(categorical, "categories", None)
-    if categories is None:
-        return []
-    present = set(labels)
-    return [category for category in categories if category not in present]
+def _check_categories(labels: Any) -> None:
+    """Refuse a pandas Categorical that declares a category that nobody has."""
+    categories = getattr(getattr(labels, "cat", labels), "categories", ())
+    present = set(labels) if len(categories) else set()
+    for category in categories:
+        if category not in present:
+            raise DataError(
+                f"labels: class {plain(category)!r} has no members, so it cannot be fitted; remove the unused "
+                "category (labels.cat.remove_unused_categories()) or add people who have it."
+            )
 
 
 def added(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

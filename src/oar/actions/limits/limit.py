@@ -187,12 +187,7 @@ class Limit:
 
 FREE = Limit()
 """What may be done to a column of which nothing is said."""
-_IN_WORDS = {
-    "direction": "only {}",
-    "lower": "at least {}",
-    "upper": "at most {}",
-    "step": "in steps of {:g}",
-}
+_IN_WORDS = {"direction": "only {}", "lower": "at least {}", "upper": "at most {}", "step": "in steps of {:g}"}
 _FOR = {
     "lower": ("number", "integer", "ordinal"),
     "upper": ("number", "integer", "ordinal"),

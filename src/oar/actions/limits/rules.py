@@ -218,11 +218,7 @@ def parse_rule(text: Any) -> IfThenRule:
         raise OptionError(f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r}.")
     said, follows = text[: then.start()].strip()[3:], text[then.end() :].strip()
     condition, names = _syntax(said, text)
-    match condition:
-        case ast.BoolOp(op=ast.And(), values=parts):
-            pass
-        case _:
-            parts = [condition]
+    parts = condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
     conditions = tuple(each for part in parts for each in _comparisons(part, names, text, "condition"))
     consequence, names = _syntax(follows, text)
     if _is_of_one_column(consequence):

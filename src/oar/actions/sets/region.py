@@ -16,6 +16,7 @@ have no room.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -276,36 +277,37 @@ class Region:
         if not far.size:
             return found
         some, sources = self.of(far), points[far]
-        if self.norm.p == 1:
-            inward = some._inward(sources)
-            found[far] = some._shortened(
-                lambda rows, share: _towards_zero(sources[rows], inward[rows], share), sources, close
-            )
-        else:
-            found[far] = some._shortened(lambda rows, share: sources[rows] / (1 + share[:, None]), sources, close)
+        found[far] = some._shortened(some._inwards(sources), sources, close)
         return found
 
-    def _inward(self, points: Array) -> Array:
-        """Return the direction in which ‖u‖₁ falls at 1 a unit; NaN for coordinates that end at 0."""
-        inward = np.full_like(points, np.nan)
-        people = np.arange(len(points))
-        for each in self.levels:
-            inward[:, each.place] = -1.0
-            inward[people, each.place.start + each.current] = 1.0
-        return inward
+    def _inwards(self, points: Array) -> Callable[[Rows, Array], Array]:
+        """Return what takes rows of points by λ towards staying: y / (1 + λ) for p = 2, and y − λ s for p = 1.
 
-    def _shortened(self, moved: object, points: Array, close: float) -> Array:
+        ‖u‖₁ falls at 1 a unit along −s. Coordinates of no category end at 0: they are soft-thresholded.
+        """
+        if self.norm.p == 2:
+            return lambda rows, share: points[rows] / (1 + share[:, None])
+        people, inward, ends = np.arange(len(points)), np.zeros_like(points), np.ones(points.shape[1], dtype=bool)
+        for each in self.levels:
+            inward[:, each.place], ends[each.place] = -1.0, False
+            inward[people, each.place.start + each.current] = 1.0
+
+        def moved(rows: Rows, share: Array) -> Array:
+            some, lengths = points[rows], share[:, None]
+            shrunk = np.sign(some) * np.maximum(np.abs(some) - lengths, 0.0)
+            return np.where(ends, shrunk, some + lengths * inward[rows])
+
+        return moved
+
+    def _shortened(self, moved: Callable[[Rows, Array], Array], points: Array, close: float) -> Array:
         """Return P_K(moved(λ)) with the λ at which everybody's length is its budget.
 
         1/length is all but linear in λ for p = 2 (exactly so in a ball) and length for p = 1, so secants find λ soon;
         halving helps where they do not.
         """
-        count = len(points)
-        low, high = np.zeros(count), np.full(count, np.nan)
-        found, share = np.zeros_like(points), np.zeros(count)
-        radii = self.radii
-        value_low = self._measure(self.norm.length(self._in_box(points)))
-        value_high = np.full(count, np.nan)
+        count, radii = len(points), self.radii
+        low, high, found = np.zeros(count), np.full(count, np.nan), np.zeros_like(points)
+        value_low, value_high = self._measure(self.norm.length(self._in_box(points))), np.full(count, np.nan)
         target = self._measure(radii)
         share = np.where(radii > 0, self._first_guess(points), 0.0)
         open_rows = np.flatnonzero(radii > 0)
@@ -313,7 +315,7 @@ class Region:
             if not open_rows.size:
                 break
             some = self.of(open_rows)
-            places = some._in_box(moved(open_rows, share[open_rows]))  # type: ignore[operator]
+            places = some._in_box(moved(open_rows, share[open_rows]))
             lengths = self.norm.length(places)
             done = np.abs(lengths - radii[open_rows]) <= close * radii[open_rows]
             long = lengths > radii[open_rows]
@@ -504,14 +506,6 @@ def _least_distance(normals: Array, room: Array) -> Array:
 def _unsettled(forces: Array, slopes: Array) -> Array:
     """Return by how much links are broken, or multipliers push against links that do not bind (n,)."""
     return np.abs(np.maximum(forces + slopes, 0.0) - forces).max(axis=1)
-
-
-def _towards_zero(points: Array, inward: Array, share: Array) -> Array:
-    """Return y − λ s: soft-thresholded where a coordinate ends at 0, shifted along `inward` elsewhere."""
-    lengths = share[:, None]
-    ends = np.isnan(inward)
-    shrunk = np.sign(points) * np.maximum(np.abs(points) - lengths, 0.0)
-    return np.where(ends, shrunk, points + lengths * np.where(ends, 0.0, inward))
 
 
 def onto_levels(

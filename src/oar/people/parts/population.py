@@ -60,7 +60,7 @@ class StreamedPopulation(Population):
         ends = np.cumsum([part.size for part in self.parts])
         self.starts = tuple(int(end - part.size) for end, part in zip(ends, self.parts, strict=True))
         self.size, self.dimensions, self.names, self._origin = int(ends[-1]), dimensions, names, origin
-        self._target, self._weighted = target, weighted
+        self._target, self.weighted = target, weighted
         self._encoding, self._first_weights, self.has_label_rows = None, None, False
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self._known: dict[str, tuple[Any, Any]] = {}  # likewise
@@ -118,14 +118,14 @@ class StreamedPopulation(Population):
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all."""
-        if self._weighted or "counts" in self._known:  # else classes were told, and whoever fits will see
+        if self.weighted or "counts" in self._known:  # else classes were told, and whoever fits will see
             self._classes_have_weight = False
             super().check_class_weights()
 
     @property
     def total_weight(self) -> float:
         """The sum of everybody's weights."""
-        if not self._weighted:
+        if not self.weighted:
             return float(self.size)
         if "counts" in self._known:
             return float(sum(self._counts.values()))
@@ -134,18 +134,13 @@ class StreamedPopulation(Population):
     @property
     def weights(self) -> NDArray[np.float64] | None:
         """Everybody's weight: one number a person, in memory; None where all weigh 1."""
-        if not self._weighted:
+        if not self.weighted:
             return None
         return self._kept("weights", lambda: np.concatenate([*self.engine.map(_weights, self.parts, self.starts)]))
 
     @weights.setter
     def weights(self, values: Any) -> None:
         raise self._in_parts("other weights")
-
-    @property
-    def weighted(self) -> bool:
-        """Whether weights differ."""
-        return self._weighted
 
     # Reading
 
@@ -178,7 +173,7 @@ class StreamedPopulation(Population):
 
     def find_classes(self, stride: int) -> None:
         """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""
-        if "_coding" not in self.__dict__ and not self._weighted and self.stamps() is not None:
+        if "_coding" not in self.__dict__ and not self.weighted and self.stamps() is not None:
             self.feature_sums(stride)
 
     def feature_sums(self, stride: int) -> Sums:
@@ -190,7 +185,7 @@ class StreamedPopulation(Population):
         stamps = self.stamps()
         if stride in self._sums and stamps is not None and self._sums[stride][0] == stamps:
             return self._sums[stride][1]
-        if "_coding" in self.__dict__ or self._weighted:
+        if "_coding" in self.__dict__ or self.weighted:
             found = added(self.mapped(_feature_sums, self._coding, stride))
         else:
             found = self._sums_and_classes(stride, stamps)
@@ -253,12 +248,12 @@ class StreamedPopulation(Population):
     def loaded(self) -> Population:
         """Return the same people in memory."""
         features, labels = np.empty((self.size, self.dimensions)), []
-        weights: Any = np.empty(self.size) if self._weighted else None
+        weights: Any = np.empty(self.size) if self.weighted else None
         for read, start in zip(self.mapped(_read), self.starts, strict=True):
             stop = start + len(read.labels)
             features[start:stop] = read.slice(0, stop - start)
             labels.append(read.labels)
-            if self._weighted:
+            if self.weighted:
                 weights[start:stop] = read.weights
         everyones: Any = np.concatenate(labels)
         if everyones.dtype.kind == "O":
@@ -295,11 +290,7 @@ class StreamedPopulation(Population):
 
 
 def chunks_of(
-    read: Rows,
-    start: int,
-    coding: LabelCoding | None,
-    rows: int = CHUNK_ROWS,
-    both: bool = False,
+    read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS, both: bool = False
 ) -> Iterator[Chunk]:
     """Walk over one part's people; labels are codes, or without a coding values, or `both` where they are numbers."""
     size = len(read.labels)
@@ -354,14 +345,9 @@ def _summed(read: Rows, codes: Any, classes: int, stride: int) -> Sums:
     if isinstance(read.features, tuple) and classes <= FEW_CLASSES:
         total = of_columns(read.features, codes, read.weights, classes, stride)
     else:
+        how = classes, stride
         total = added(
-            of_rows(
-                read.slice(first, last, checked=False),
-                codes[first:last],
-                read.weights_of(first, last),
-                classes,
-                stride,
-            )
+            of_rows(read.slice(first, last, checked=False), codes[first:last], read.weights_of(first, last), *how)
             for first, last in sliced(len(codes), SUMMED_ROWS)
         )
     if not all(np.isfinite(one).all() for one in total):

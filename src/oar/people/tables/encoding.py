@@ -141,9 +141,10 @@ class Encoding:
         """Return a frame with the columns, levels and dtypes that were encoded."""
         import pandas
 
-        columns = {}
-        for column, dtype in zip(self.schema, self.dtypes, strict=True):
-            columns[column.name] = _values(column, rows[:, self.places[column.name]], dtype, index)
+        columns = {
+            column.name: _values(column, rows[:, self.places[column.name]], dtype, index)
+            for column, dtype in zip(self.schema, self.dtypes, strict=True)
+        }
         return pandas.DataFrame(columns, index=index)
 
     def decode_row(self, point: Array, index: Any = None) -> Row:

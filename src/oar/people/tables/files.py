@@ -14,7 +14,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,8 @@ FOUND = (";", "\t", "|")  # those that are found without being named: a blank ma
 LOOKED_AT = 100  # lines
 # What says where a line and a cell end: the header is read once more with these, and nothing else.
 LAYOUT = (
-    "sep",
-    "delimiter",
-    "encoding",
-    "encoding_errors",
-    "compression",
-    "quotechar",
-    "quoting",
-    "escapechar",
-    "doublequote",
-    "comment",
-    "skiprows",
-    "skip_blank_lines",
-    "skipinitialspace",
-    "engine",
+    "sep delimiter encoding encoding_errors compression quotechar quoting escapechar doublequote comment skiprows "
+    "skip_blank_lines skipinitialspace engine"
 )
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARKS = {  # the longer ones first
@@ -103,9 +91,8 @@ def read_table(path: FilePath, *, by_place: bool = False, **options: Any) -> Any
     frame = _in_percent(frame, options)
     _check_delimiter(frame.columns, path)
     if not {"header", "names"} & set(options):
-        layout = {name: value for name, value in options.items() if name in LAYOUT}
-        first = _csv(path, layout | {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False})
-        _check_header(list(first.iloc[0]), path, bool({"index_col", "usecols"} & set(options)) or by_place)
+        first, indexed = _csv(path, _raw(options, nrows=1)), bool({"index_col", "usecols"} & set(options))
+        _check_header(list(first.iloc[0]), path, indexed or by_place)
         frame = _named(frame, path, by_place)
     return _checked(frame, path)
 
@@ -140,22 +127,24 @@ def called_by_place(name: str) -> tuple[str, ...]:
     return tuple(f"Unnamed: {int(place) - 1}" for place in re.findall(r"\Acolumn ([1-9]\d*)\Z", name))
 
 
+def _raw(options: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """Return the options by which cells are read as they are, the header's among them."""
+    layout = {name: value for name, value in options.items() if name in LAYOUT.split()}
+    return layout | {"header": None, "dtype": str, "keep_default_na": False} | others
+
+
 def _found_delimiter(path: Path, options: dict[str, Any]) -> str | None:
     """Return what every line of a file's beginning has equally often where the header has no comma; None if unsure."""
-    layout = {name: value for name, value in options.items() if name in LAYOUT}
-    raw = layout | {"header": None, "nrows": LOOKED_AT, "dtype": str, "keep_default_na": False}
     try:
-        if _csv(path, raw | {"sep": ",", "nrows": 1}).shape[1] > 1:
+        if _csv(path, _raw(options, sep=",", nrows=1)).shape[1] > 1:
             return None
     except OARError:
         return None  # whatever it is, reading it says so
     for delimiter in FOUND:
-        try:
-            cells = _csv(path, raw | {"sep": delimiter})
-        except OARError:
-            continue  # a line with more cells than the header
-        if cells.shape[1] > 1 and not cells.isna().to_numpy().any():
-            return delimiter
+        with suppress(OARError):  # a line with more cells than the header
+            cells = _csv(path, _raw(options, sep=delimiter, nrows=LOOKED_AT))
+            if cells.shape[1] > 1 and not cells.isna().to_numpy().any():
+                return delimiter
     return None
 
 
@@ -167,7 +156,7 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         choose("options", name, list(inspect.signature(pandas.read_excel).parameters)[1:])
     if isinstance(options.get("sheet_name", 0), list | type(None)):
         raise OptionError("options: sheet_name must be one sheet, got several; name one.")
-    usual: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"}
+    settings: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"} | options
     needs = (
         "path: workbooks need openpyxl, which is not installed; pip install 'oar-recourse[excel]', or save the sheet "
         "as .csv."
@@ -178,9 +167,9 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         with zipfile.ZipFile(path) as archive:
             for part in archive.infolist():
                 check_unpacked(str(path), part.compress_size, part.file_size)
-        _check_sheet(path, usual | options)
-        header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
-        frame: Any = pandas.read_excel(path, **usual | options)
+        _check_sheet(path, settings)
+        header: Any = pandas.read_excel(path, **settings | {"header": None, "nrows": 1, "dtype": str})
+        frame: Any = pandas.read_excel(path, **settings)
     names = [] if not len(header) else ["" if name != name else str(name) for name in header.iloc[0]]
     _check_header(names, path, nameless=True)
     return _checked(frame.rename(columns=str), path)
@@ -196,10 +185,9 @@ def _check_sheet(path: Path, options: dict[str, Any]) -> None:
     with pandas.ExcelFile(path, engine=options["engine"]) as book:
         sheets = book.sheet_names
     if wanted not in (sheets if isinstance(wanted, str) else range(len(sheets))):
-        listed = ", ".join(shown(name) for name in sheets[:30])
         raise OptionError(
-            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are {listed}."
-            f"{nearest(wanted, sheets)}"
+            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are "
+            f"{', '.join(map(shown, sheets[:30]))}.{nearest(wanted, sheets)}"
         )
 
 
