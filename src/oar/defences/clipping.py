@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oar.checks import check_number, with_near_names
-from oar.defences.base import Array, Defence, Prepared
+from oar.defences.base import Array, Defence, Prepared, reweighed
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear.losses import Linear
@@ -74,12 +74,6 @@ class ClippedInfluence(Defence):
             return slopes
 
         return Prepared(reweighed(people, model, weights * factors), everyone, pull_back)
-
-
-def reweighed(people: Population, model: Any, weights: Array) -> Population:
-    """Return the same people with other weights."""
-    regresses = getattr(model, "regresses", False)
-    return people.contributing(weights, people.target_rows(regresses), regresses)
 
 
 Pulls = tuple[Array, Callable[[], Array]]

@@ -54,25 +54,20 @@ class ArrayPart(Part):
         return read_only(np.asarray(self.labels[some])), weights
 
 
-def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
-    """Cut arrays that can be sliced into parts; nothing is read."""
+def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
+    """Return people who stay in arrays that can be sliced, or in `.npy` files; nothing is read."""
+    given = {"features": features, "labels": labels, "weights": weights}
+    features, labels, weights = (_on_disk(values, argument) for argument, values in given.items())
     shape: Any = getattr(features, "shape", ())
     if len(shape) != 2:
-        found = (
-            f"shape {tuple(shape)}" if hasattr(features, "shape") else f"an object of type {type(features).__name__}"
-        )
+        kind = f"an object of type {type(features).__name__}"
+        found = f"shape {tuple(shape)}" if hasattr(features, "shape") else kind
         raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
     for argument, values in (("labels", labels), ("weights", weights)):
         if values is not None and tuple(np.shape(values)) != (shape[0],):
             raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
-    return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]
-
-
-def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
-    """Return people who stay in arrays that can be sliced, or in `.npy` files."""
-    given = {"features": features, "labels": labels, "weights": weights}
-    opened = [_on_disk(values, argument) for argument, values in given.items()]
-    parts, width = array_parts(*opened), int(opened[0].shape[1])
+    parts = [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], PART_ROWS)]
+    width = int(shape[1])
     if names is not None:
         texts = is_listing(names) and all(isinstance(name, str) for name in names)
         check_that(texts, "names", "a list of texts", names, "say names=[…]")
