@@ -39,7 +39,7 @@ from oar.errors import DataError, OptionError
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
-from oar.people.tables.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema, toml_key
 from oar.people.wording import counted, lined_up, nearest, shown
 from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
@@ -483,10 +483,9 @@ def _of_tables(content: dict[str, Any]) -> Limits:
     known = ("columns", "links", "own", "rules", "plausible")
     for key, value in content.items():
         if key not in known and isinstance(value, Mapping) and not nearest(key, known):
-            name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
             raise OptionError(
                 f"must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column is said in "
-                f"[columns.{name}]."
+                f"[columns.{toml_key(key)}]."
             )
         choose("keys", key, known)
     return Limits(**content)

@@ -77,6 +77,9 @@ EVEN_ENOUGH, WIDE, KOLMOGOROV = 200, 10, 1.36  # people; numbers there are for e
 MOST_TOLD, MOST_NAMED = 3, 12  # columns with codes, and that stay, in one line
 FLAG, A_FLAG = 2, "a flag, which may be nobody's choice"  # values it has
 STAYS, FREED = "stays as it is", " (take immutable out to free it)"
+# Settings that a draft has, of columns that stay and of others; and what a comment of TOML must not have.
+STILL_TOLD, FREE_TOLD = ("immutable", "missing"), ("lower", "upper", "step", "unit", "missing")
+ONE_LINE = {number: " " for number in (*range(32), 127)}
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
 
@@ -353,21 +356,12 @@ def drafted(people: Any, schema: Schema | None = None) -> str:
     """Return observed limits as a TOML file with a comment for each column, to be edited and read as it is."""
     blocks = [HEADER]
     for each in observations(people, schema):
-        lines = [f"# {each.column.name.translate(_ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
-        if each.limit == FREE:
-            said = [f"levels = {toml_list(each.column.levels)}"] if each.column.kind == "category" else []
-        else:
-            told = {"missing": toml_list}
-            said = [f"{name} = {told.get(name, toml_value)(value)}" for name, value in _said(each.limit).items()]
-        blocks.append("\n".join([*lines, f"[columns.{toml_key(each.column.name)}]", *said]))
+        lines = [f"# {each.column.name.translate(ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
+        lines.append(f"[columns.{toml_key(each.column.name)}]")
+        for name, value in each.limit.given.items():
+            if name in (STILL_TOLD if each.limit.immutable else FREE_TOLD):
+                lines.append(f"{name} = {toml_list(value) if name == 'missing' else toml_value(value)}")
+        if each.limit == FREE and each.column.kind == "category":
+            lines.append(f"levels = {toml_list(each.column.levels)}")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
-
-
-_ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of TOML must not have
-
-
-def _said(limit: Limit) -> Mapping[str, Any]:
-    if limit.immutable:
-        return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
-    told = ("lower", "upper", "direction", "step", "unit", "missing")
-    return {name: value for name, value in limit.given.items() if name in told}

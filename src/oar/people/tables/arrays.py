@@ -185,10 +185,9 @@ def as_floats(values: Any, argument: str) -> NDArray[np.float64]:
     values = in_memory(values, argument)
     try:
         raw = np.asarray(values)
-        if raw.dtype.kind not in "biufO" or (
-            raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
-        ):
-            raise TypeError(f"got {raw.dtype if raw.dtype.kind != 'O' else 'text'}")
+        text = raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
+        if text or raw.dtype.kind not in "biufO":
+            raise TypeError(f"got {'text' if text else raw.dtype}")
         return np.array(raw, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{argument}: must be numbers ({error}).") from None

@@ -39,9 +39,8 @@ class Encoding:
         """The positions of each column's coordinates."""
         found, start = {}, 0
         for column in self.schema:
-            width = len(column.levels) if column.kind == "category" else 1
-            found[column.name] = slice(start, start + width)
-            start += width
+            stop = start + (1 if column.ordered else len(column.levels))
+            found[column.name], start = slice(start, stop), stop
         return found
 
     @cached_property
@@ -52,12 +51,8 @@ class Encoding:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The coordinates' names: a column's own, or "column=level"."""
-        found: list[str] = []
-        for column in self.schema:
-            found += (
-                [f"{column.name}={level}" for level in column.levels] if column.kind == "category" else [column.name]
-            )
-        return tuple(found)
+        levels = {one.name: [f"{one.name}={level}" for level in one.levels] for one in self.schema if not one.ordered}
+        return tuple(name for column in self.schema for name in levels.get(column.name, [column.name]))
 
     @cached_property
     def scaled(self) -> NDArray[np.bool_]:

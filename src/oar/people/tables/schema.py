@@ -79,9 +79,8 @@ class Column:
             return
         if len(self.levels) < 1:
             raise OptionError(f"columns.{self.name} levels: must name the values of this {self.kind}, got none.")
-        if len(set(self.levels)) < len(self.levels):
-            twice = next(level for level in self.levels if self.levels.count(level) > 1)
-            raise OptionError(f"columns.{self.name} levels: must differ, got {twice!r} twice.")
+        if twice := repeated(self.levels):
+            raise OptionError(f"columns.{self.name} levels: must differ, got {twice[0]!r} twice.")
 
     @property
     def ordered(self) -> bool:
@@ -142,9 +141,8 @@ class Schema:
 
     def replace(self, name: str, **changes: Any) -> Schema:
         """Return a schema with one column changed: its kind, its levels, or both."""
-        known = {field.name for field in dataclasses.fields(Column)} - {"name"}
         for key in changes:
-            choose("replace", key, sorted(known))
+            choose("replace", key, ("kind", "levels"))
         old = self[name]
         if "kind" in changes and changes["kind"] not in WITH_LEVELS:
             changes.setdefault("levels", ())
@@ -152,11 +150,9 @@ class Schema:
         return Schema(tuple(changed if column is old else column for column in self.columns))
 
     def __str__(self) -> str:
-        rows = [("column", "kind", "levels")]
-        for column in self.columns:
-            joint = " < " if column.kind == "ordinal" else ", "
-            rows.append((column.name, column.kind, joint.join(str(level) for level in column.levels)))
-        return lined_up(rows)
+        joints = {"ordinal": " < ", "category": ", "}
+        told = ((one.name, one.kind, joints.get(one.kind, "").join(map(str, one.levels))) for one in self.columns)
+        return lined_up([("column", "kind", "levels"), *told])
 
     def to_toml(self) -> str:
         """Return the schema as TOML."""
@@ -393,11 +389,7 @@ def _family(kind: type) -> str:
 
 def toml_key(name: str) -> str:
     """Return a name as a key of TOML."""
-    return (
-        name
-        if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
-        else toml_value(name)
-    )
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_list(values: Iterable[Any]) -> str:
