@@ -199,9 +199,8 @@ class Population:
 
         doer = chosen_engine(engine, client)
         parts, columns = parquet_parts(path, target, features, weights)
-        people = StreamedPopulation(
-            parts, len(columns.features), columns.features, target, weights is not None, doer, str(path)
-        )
+        width, names = len(columns.features), columns.features
+        people = StreamedPopulation(parts, width, names, target, weights is not None, doer, str(path))
         return people.knowing(classes)
 
     @classmethod

@@ -256,16 +256,12 @@ class Region:
         """Project onto box and levels."""
         radii = self.radii[:, None]
         boxed = self.norm.p == np.inf
-        found = np.clip(
-            points,
-            np.maximum(self.lower, -radii) if boxed else self.lower,
-            np.minimum(self.upper, radii) if boxed else self.upper,
-        )
+        lower = np.maximum(self.lower, -radii) if boxed else self.lower
+        found = np.clip(points, lower, np.minimum(self.upper, radii) if boxed else self.upper)
         for each in self.levels:
             most = np.minimum(self.radii, each.size) if boxed else np.full(len(points), each.size)
-            found[:, each.place] = onto_levels(
-                points[:, each.place], each.current, self.upper[:, each.place] > 0, each.size, most
-            )
+            allowed = self.upper[:, each.place] > 0
+            found[:, each.place] = onto_levels(points[:, each.place], each.current, allowed, each.size, most)
         return found
 
     def _within_budget(self, points: Array, close: float = CLOSE) -> Array:

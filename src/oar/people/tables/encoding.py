@@ -85,9 +85,8 @@ class Encoding:
             point = self._usual(row)
             if point is not None:
                 return point
-            return self.encode(
-                pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()}), argument
-            )[0]
+            frame = pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()})
+            return self.encode(frame, argument)[0]
         raise DataError(
             f"{argument}: must be a row of the table (a Series, a dict or a frame of one row), because columns are "
             f"matched by name; got {type(row).__name__}."

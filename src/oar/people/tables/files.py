@@ -14,7 +14,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +194,11 @@ def _check_sheet(path: Path, options: dict[str, Any]) -> None:
 def _check_letters(path: Path, options: dict[str, Any]) -> None:
     """Raise for letters of two bytes that nothing marks: older pandas take the first NUL for the end of a name."""
     try:
-        with _unpacked(path, options) as (source, _):
-            if source is not path:
-                start = source.read(LETTERS)
-            else:
-                with open(path, "rb") as file:
-                    start = file.read(LETTERS)
+        with (
+            _unpacked(path, options) as (source, _),
+            open(path, "rb") if source is path else nullcontext(source) as file,
+        ):
+            start = file.read(LETTERS)
     except (*UNREADABLE, OARError):
         return  # whatever it is, reading it says so
     if b"\0" in start.split(b"\n")[0] and not start.startswith(tuple(BYTE_ORDER_MARKS)):
@@ -230,15 +229,13 @@ def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
     """Return the frame with texts such as 5% as numbers, 5; `frame.attrs["percent"]` names these columns."""
     from oar.people.tables.schema import PERCENT
 
-    kept, found = _told(frame, options.get("dtype")), []
+    kept, found, commas = _told(frame, options.get("dtype")), [], options.get("decimal") == ","
     for name in frame.select_dtypes(include=["object", "string"]).columns:
         present = frame[name].dropna()
         if name in kept or not len(present) or not all(isinstance(value, str) for value in present):
             continue
         texts = present.str.strip()
-        if texts.str.fullmatch(PERCENT.pattern).all() and texts.str.contains(",").any() <= (
-            options.get("decimal") == ","
-        ):
+        if texts.str.fullmatch(PERCENT.pattern).all() and (commas or not texts.str.contains(",").any()):
             numbers = texts.str.rstrip("% \u00a0\u202f").str.replace(",", ".").astype(float)
             frame = frame.assign(**{name: numbers.reindex(frame.index)})
             found.append(name)
