@@ -57,9 +57,8 @@ class Best:
             )
 
     def __repr__(self) -> str:
-        if self.among is None:
-            return f"Best({self.number})"
-        return f"Best({self.number}, among={brief(self.among)})"
+        among = "" if self.among is None else f", among={brief(self.among)}"
+        return f"Best({self.number}{among})"
 
 
 def participation_mask(participants: Any, seed: int | None, people: Population) -> Mask | None:

@@ -95,9 +95,8 @@ class LabelCoding:
             known = [name for name in self.classes if isinstance(name, str)]
             near = difflib.get_close_matches(str(label), known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(
-                f"{argument}: must be one of the classes {self._listing()}, got {plain(label)!r}.{hint}"
-            ) from None
+            classes = ", ".join(map(repr, self.classes[:12])) + (", …" if len(self.classes) > 12 else "")
+            raise DataError(f"{argument}: must be one of the classes {classes}, got {plain(label)!r}.{hint}") from None
 
     def encode(self, labels: NDArray, argument: str = "labels") -> Codes:
         """Return the codes of an array of labels; unknown labels raise."""
@@ -126,10 +125,6 @@ class LabelCoding:
     def in_chunks(self) -> bool:
         """Whether coding is so cheap that it is done chunk by chunk rather than stored."""
         return self._table is not None
-
-    def _listing(self) -> str:
-        shown = ", ".join(repr(label) for label in self.classes[:12])
-        return shown + (", …" if len(self.classes) > 12 else "")
 
 
 def _hashed(labels: NDArray) -> tuple[Any, ...]:
