@@ -52,8 +52,12 @@ class Rows:
         if checked:
             with np.errstate(over="ignore", invalid="ignore"):
                 finite = np.isfinite(found.sum())  # a sum is finite only if all are
-            if not finite:
-                self._check(found, start)
+            if not finite and (bad := np.argwhere(~np.isfinite(found))).size:
+                row, column = bad[0]
+                raise DataError(
+                    f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
+                    f"{repr(self.names[column]) if self.names else column}; drop or impute such values."
+                )
         return found
 
     def weights_of(self, start: int, stop: int) -> NDArray[np.float64] | None:
@@ -63,15 +67,6 @@ class Rows:
     def row_weights_of(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return the weights of some consecutive people, which are 1 where all weigh 1."""
         return np.ones(stop - start) if self.weights is None else self.weights[start:stop]
-
-    def _check(self, found: NDArray[np.float64], start: int) -> None:
-        bad = np.argwhere(~np.isfinite(found))
-        if bad.size:
-            row, column = bad[0]
-            raise DataError(
-                f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
-                f"{repr(self.names[column]) if self.names else column}; drop or impute such values."
-            )
 
 
 class Part:

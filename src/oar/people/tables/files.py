@@ -28,18 +28,9 @@ from oar.typing import FilePath
 
 LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
 BLOCK = 1 << 20  # bytes
-# What pandas, and those who unpack for it, say of a text that is damaged; RuntimeError where it needs a password.
-UNREADABLE = (
-    OSError,
-    EOFError,
-    LookupError,
-    ValueError,
-    OverflowError,
-    RuntimeError,
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-)
+# What those who unpack, and pandas, say of a text that is damaged; RuntimeError where it needs a password.
+NOT_UNPACKED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+UNREADABLE = (*NOT_UNPACKED, OSError, EOFError, LookupError, ValueError, OverflowError, RuntimeError)
 DELIMITERS = (";", "\t", "|", ",", " ")
 LETTERS = 4_096  # bytes in which a header's first letters are
 WHOLE, LONG = r"[+-]?\d+", r"[+-]?\d{19,}"
