@@ -78,10 +78,7 @@ class Norm:
         if self.p == 2:
             length = euclidean(gradient)[..., None]
             return radius * (gradient / np.where(length > 0, length, 1.0))
-        largest = np.abs(gradient).argmax(axis=-1)[..., None]
-        unit = np.zeros_like(gradient)
-        np.put_along_axis(unit, largest, np.sign(np.take_along_axis(gradient, largest, axis=-1)), axis=-1)
-        return radius * unit
+        return radius * _one_coordinate(gradient, np.sign)
 
     def farthest(self, offset: Array, radius: Any) -> Array:
         """Return the shift s in the ball that maximises ‖offset + s‖₂.
@@ -89,10 +86,15 @@ class Norm:
         The same as `maximise(offset)`, except that a zero never means "stay": from the ball's own
         centre every direction leads away, so a fixed one is taken.
         """
+        radius = np.asarray(radius, dtype=np.float64)[..., None]
         if self.p == np.inf:
-            return np.asarray(radius, dtype=np.float64)[..., None] * np.where(offset < 0, -1.0, 1.0)
-        fixed = np.arange(offset.shape[-1]) == 0
-        return self.maximise(np.where(offset.any(axis=-1, keepdims=True), offset, fixed), radius)
+            return radius * _sign_or_one(offset)
+        if self.p == 2:
+            length = euclidean(offset)[..., None]
+            fixed = np.zeros_like(offset)
+            fixed[..., 0] = 1.0
+            return radius * np.where(length > 0, offset / np.where(length > 0, length, 1.0), fixed)
+        return radius * _one_coordinate(offset, _sign_or_one)
 
     def farthest_distance(self, offset: Array, radius: Any) -> Array:
         """Return max ‖offset + s‖₂ over the ball, in closed form.
@@ -164,6 +166,18 @@ def euclidean(vectors: Array) -> Array:
     size = np.abs(vectors).max(axis=-1, initial=0.0)
     scaled = vectors / np.where(size > 0, size, 1.0)[..., None]
     return size * np.sqrt(np.einsum("...d,...d->...", scaled, scaled))
+
+
+def _sign_or_one(values: Array) -> Array:
+    return np.where(values < 0, -1.0, 1.0)
+
+
+def _one_coordinate(values: Array, sign: Any) -> Array:
+    """Return sign(v_j) e_j at the coordinate j of largest size."""
+    place = np.abs(values).argmax(axis=-1)[..., None]
+    unit = np.zeros_like(values)
+    np.put_along_axis(unit, place, sign(np.take_along_axis(values, place, axis=-1)), axis=-1)
+    return unit
 
 
 def lifted(below: Array, total: Array) -> Array:
