@@ -283,15 +283,15 @@ class Region:
         """
         if self.norm.p == 2:
             return lambda rows, share: points[rows] / (1 + share[:, None])
-        people, inward, ends = np.arange(len(points)), np.zeros_like(points), np.ones(points.shape[1], dtype=bool)
+        people, inward = np.arange(len(points)), np.zeros_like(points)
         for each in self.levels:
-            inward[:, each.place], ends[each.place] = -1.0, False
+            inward[:, each.place] = -1.0
             inward[people, each.place.start + each.current] = 1.0
 
         def moved(rows: Rows, share: Array) -> Array:
-            some, lengths = points[rows], share[:, None]
+            some, lengths, way = points[rows], share[:, None], inward[rows]
             shrunk = np.sign(some) * np.maximum(np.abs(some) - lengths, 0.0)
-            return np.where(ends, shrunk, some + lengths * inward[rows])
+            return np.where(way == 0, shrunk, some + lengths * way)
 
         return moved
 
