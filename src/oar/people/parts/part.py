@@ -87,18 +87,24 @@ class Part:
         return None
 
 
-def with_content(part: Any, start: int, function: Callable[..., Any], *arguments: Any) -> tuple[str | None, Any]:
-    """Return the digest of a part's content and a function's result; another content than is known is refused.
+@dataclass(frozen=True)
+class ContentCheck:
+    """A function of a part that also returns what the part's content is; another content than is known is refused.
 
     The content is looked at first, so that what follows is of nobody else, and reads from where the system keeps it.
     """
-    content = part.content()
-    if part.known is not None and content != part.known:
-        raise DataError(
-            f"path: files must stay as they are from the plan to its moves, got {part.name}, which has changed "
-            "since; make the population and the plan again."
-        )
-    return content, function(part, start, *arguments)
+
+    function: Callable[..., Any]
+
+    def __call__(self, part: Any, start: int, *arguments: Any) -> tuple[str | None, Any]:
+        """Return the content's digest and the function's result."""
+        content = part.content()
+        if part.known is not None and content != part.known:
+            raise DataError(
+                f"path: files must stay as they are from the plan to its moves, got {part.name}, which has changed "
+                "since; make the population and the plan again."
+            )
+        return content, self.function(part, start, *arguments)
 
 
 def as_numbers(values: Any, name: str) -> NDArray:

@@ -18,7 +18,7 @@ from oar.checks import check_that, is_listing
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
-from oar.people.parts.part import Engine, Part, Rows, Threads, sliced, with_content
+from oar.people.parts.part import ContentCheck, Engine, Part, Rows, Threads, sliced
 from oar.people.population import Chunk, Population, added
 from oar.people.tables.arrays import CHUNK_ROWS
 from oar.people.wording import listed
@@ -162,7 +162,7 @@ class StreamedPopulation(Population):
         known = contents or (None,) * len(self.parts)
         told: Any = zip(self.parts, known, strict=True)
         parts, found = [replace(part, known=one) for part, one in told], []
-        for content, result in self.engine.map(with_content, parts, self.starts, function, *arguments):
+        for content, result in self.engine.map(ContentCheck(function), parts, self.starts, *arguments):
             found.append(content)
             yield result
         self._contents = stamps, tuple(found)
