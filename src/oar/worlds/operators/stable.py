@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_whole, choose, with_near_names
-from oar.defences.settings import check_number
+from oar.checks import check_number, check_whole, choose, with_near_names
 from oar.errors import NumericsError, OptionError
 from oar.online.bound_training import bind, flat_form, shares_units
 from oar.people import Population

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_that, check_whole, choose, with_near_names
-from oar.defences.settings import check_number
+from oar.checks import check_number, check_that, check_whole, choose, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
 from oar.people import Population
