@@ -1,7 +1,4 @@
-"""The checks themselves: each measures one promise of a model against finite differences or a second run.
-
-A check returns what it measured, or raises `Fault` with what went wrong and what to do.
-"""
+"""The checks themselves: each measures one promise of a model against finite differences or a second run."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 
 from oar.models.differentiable import Differentiable
 from oar.models.training import Fit, Training
-from oar.testing.report import Fault
+from oar.testing.report import Fault, compared
 from oar.tolerances import AGREEMENT
 
 Array = NDArray[np.float64]
@@ -75,12 +72,9 @@ class Case:
         return self.draw((DIRECTIONS, self.training.parameter_count))
 
 
-def _compare(what: str, derivative: float, differences: float, scale: float, agreement: float, advice: str) -> str:
+def _compare(what: str, derivative: float, difference: float, scale: float, agreement: float, advice: str) -> str:
     """Raise unless the two agree, relative to themselves or to the `scale` of the terms that they are sums of."""
-    error = abs(derivative - differences) / max(abs(derivative), abs(differences), scale, 1e-300)
-    if not error <= agreement:  # NaN fails too
-        raise Fault(f"{what} is {derivative:.6g}, finite differences say {differences:.6g}.", advice)
-    return f"agrees with finite differences to {error:.0e}."
+    return compared(what, derivative, [difference], scale, agreement, advice)
 
 
 def initial(case: Case) -> str:

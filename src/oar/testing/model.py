@@ -52,13 +52,8 @@ def check_model(
         training: what binds the model to data; None for its own way, `model.bound`.
         tolerance: the gradient norm to which it is refitted.
         seed: what is drawn is drawn from this.
-        raises: whether a failed check raises; otherwise only the report says so.
-
-    Returns:
-        The report: `print` it.
-
-    Raises:
-        ConformanceError: an OARError that lists every failed check with advice.
+        raises: whether a failed check raises a ConformanceError, which lists all of them with advice; otherwise only
+            the returned report does: `print` it.
 
     >>> from oar.models.naive_bayes import GaussianNaiveBayes
     >>> check_model(GaussianNaiveBayes()).passed
