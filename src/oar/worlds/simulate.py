@@ -19,8 +19,7 @@ from oar.worlds.deployed.predictions import WorldQuery
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
 from oar.worlds.protocol import Crowd
-from oar.worlds.records.measures import Ledger, measured
-from oar.worlds.records.record import MovementLedger, Round
+from oar.worlds.records.record import Ledger, MovementLedger, Round, measured
 from oar.worlds.records.table import Tables
 from oar.worlds.rounds.read_only import sealed
 from oar.worlds.rounds.step import SimulationRound, before_decision, deployed
@@ -89,11 +88,10 @@ class Simulation:
             name: WorldQuery(query, model, every_class) for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
-        self.actors = (
-            *(_in_world(one, setting) for one in world.others if before_decision(one)),
-            *(CollectiveActor(one, policies[one.name], setting) for one in world.collectives),
-            *(_in_world(one, setting) for one in world.others if not before_decision(one)),
-        )
+        together = [CollectiveActor(one, policies[one.name], setting) for one in world.collectives]
+        # Some actors ask what kind of a world it is.
+        others = [one.in_world(setting) if hasattr(one, "in_world") else one for one in world.others]
+        self.actors = tuple(sorted((*together, *others), key=before_decision, reverse=True))
         self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later
         self._tables = Tables()
         self._running = self._run()
@@ -196,8 +194,7 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
             raise OptionError("policy: is for collectives, and this world has none; leave it out, or add one.")
         return {}
     given = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(names, policy)
-    missing, unknown = [name for name in names if name not in given], [name for name in given if name not in names]
-    if missing or unknown:
+    if set(given) != set(names):
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
         if not is_policy(one):
@@ -226,8 +223,3 @@ def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, completed=done)
         yield lambda number: bar.update(task, completed=number + 1)
-
-
-def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:
-    """Return who acts in one simulation; some ask what kind of a world it is."""
-    return actor.in_world(setting) if hasattr(actor, "in_world") else actor

@@ -87,9 +87,9 @@ class Labellers(CheckedActor):
 
         # First-order promises are made once for many labels; those of nearest centroid are exact for the next one.
         batch = 1 if isinstance(view.deployed.parameters, Centroids) else self.most
-        found = Greedy(foresight(view, self.query, self.goal), changes, (self.most,), deed, batch, self.refits).run()
-        note = {"relabelled": len(found.changes), "foreseen": found.loss, "refits": found.refits}
-        return Deed(codes=deed(found.changes).codes if found.changes else None, note=note)
+        asked = foresight(view, self.query, self.goal)
+        chosen, note = Greedy(asked, changes, (self.most,), deed, batch, self.refits).run()
+        return Deed(codes=deed(chosen).codes if chosen else None, note={"relabelled": len(chosen)} | note)
 
 
 @with_near_names
@@ -138,16 +138,16 @@ class Curators(CheckedActor):
 
     def act(self, view: View) -> Deed:
         """Add and drop as long as that helps."""
-        points, labels = view.crowd.features[view.mine], view.crowd.codes[view.mine]
+        own, codes = view.crowd.features[view.mine], view.crowd.codes[view.mine]
+        points, labels = own, codes
         if self.pool is not None:
             points, names = self.pool
             labels = np.array([code_of(name, view.crowd.classes, "pool labels") for name in names], dtype=np.intp)
-        own = view.crowd.features[view.mine]
         count, size = len(points), len(own)
         changes = SingleChanges(
             features=np.concatenate([points, own]),
             weights=np.concatenate([np.ones(count), view.crowd.row_weights[view.mine]]),
-            lost=np.concatenate([np.full(count, NONE), view.crowd.codes[view.mine]]).astype(np.intp),
+            lost=np.concatenate([np.full(count, NONE), codes]).astype(np.intp),
             gained=np.concatenate([labels, np.full(size, NONE)]).astype(np.intp),
             kinds=np.repeat([ADD, DROP], [count, size]).astype(np.intp),
             owners=np.arange(count + size),
@@ -163,11 +163,9 @@ class Curators(CheckedActor):
             )
 
         asked = foresight(view, self.query, self.goal)
-        found = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
-        done = deed(found.changes)
-        counts = done.counts(view.crowd.codes[view.mine])
-        note = {"added": counts["added"], "dropped": counts["left"], "foreseen": found.loss, "refits": found.refits}
-        return replace(done, note=note)
+        chosen, note = Greedy(asked, changes, (self.add, self.drop), deed, 1, self.refits).run()
+        added = sum(change < count for change in chosen)
+        return replace(deed(chosen), note={"added": added, "dropped": len(chosen) - added} | note)
 
 
 def _checked_pool(pool: Any, dimensions: int) -> tuple[Array, tuple[Any, ...]]:

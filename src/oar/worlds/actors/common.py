@@ -147,11 +147,7 @@ class Foresight:
         batch = population(now, view.crowd)
         rng = np.random.default_rng(self.seed)
         state = view.operator.retrain(view.deployed, batch, view.number, lambda _: batch, rng)
-        return state, self.loss(state.parameters)
-
-    def loss(self, parameters: Any) -> float:
-        """Return the goal loss at the query."""
-        return float(self.view.operator.model.goal_loss(parameters, self.query, self.goal))
+        return state, float(view.operator.model.goal_loss(state.parameters, self.query, self.goal))
 
 
 def population(people: Data, crowd: Crowd) -> Population:

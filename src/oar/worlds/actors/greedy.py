@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Deed, Rows, State
 
 NONE = -1
+Outcome = tuple[State, float]  # after retraining, with the goal loss
 SHORTLIST = 3  # single changes that are tried by refits before nothing is said to help
 
 
@@ -52,95 +54,80 @@ class SingleChanges:
     owners: Rows
 
 
-@dataclass(frozen=True, eq=False)
-class GreedyChoice:
-    """The chosen changes, the expected outcome, and the number of refits."""
-
-    changes: list[int]
-    loss: float
-    refits: int
-
-
+@dataclass(eq=False)
 class Greedy:
     """One round's search, with at most `limits` changes of each kind, and at most so many `refits`.
 
     The first step has `batch` changes; one that does not help is halved.
     """
 
-    def __init__(
-        self,
-        foresight: Foresight,
-        changes: SingleChanges,
-        limits: tuple[int, ...],
-        deed: Callable[[list[int]], Deed],
-        batch: int,
-        refits: int,
-    ) -> None:
-        self._foresight, self._changes, self._limits, self._deed = foresight, changes, limits, deed
-        self._batch, self._left, self._spent = batch, refits, 0
-        self._before = handed_in_before(foresight.view)
+    foresight: Foresight
+    changes: SingleChanges
+    limits: tuple[int, ...]
+    deed: Callable[[list[int]], Deed]
+    batch: int
+    refits: int
 
-    def run(self) -> GreedyChoice:
-        """Choose changes until nothing helps, or limits or refits are used up."""
-        now = self._after([])
-        if now is None:  # not even what people hand in by themselves can be trained on
-            return GreedyChoice([], np.inf, self._spent)
-        state, loss = now
+    def __post_init__(self) -> None:
+        self._spent, self._before = 0, handed_in_before(self.foresight.view)
+
+    def run(self) -> tuple[list[int], dict[str, Any]]:
+        """Return changes that were chosen until nothing helps, or limits or refits are used up, and a note of them."""
         chosen: list[int] = []
-        while True:
+        loss, found = np.inf, self._after(chosen)  # None: not even what people hand in by themselves can be trained on
+        while found is not None:
+            state, loss = found
             liked = self._liked(state, chosen)
             if not liked:
-                return GreedyChoice(chosen, loss, self._spent)
-            if not state.retrained:  # nothing can be confirmed in this round
+                break
+            if state.retrained:
+                chosen, found = self._step(chosen, liked, loss)
+            else:  # nothing can be confirmed in this round
                 chosen = [*chosen, liked[0]]
-                continue
-            found = self._step(chosen, liked, loss)
-            if found is None:
-                return GreedyChoice(chosen, loss, self._spent)
-            chosen, state, loss = found
+        return chosen, {"foreseen": loss, "refits": self._spent}
 
-    def _after(self, chosen: list[int]) -> tuple[State, float] | None:
+    def _after(self, chosen: list[int]) -> Outcome | None:
         self._spent += 1
         try:
-            state, loss = self._foresight.after(self._deed(chosen))
+            state, loss = self.foresight.after(self.deed(chosen))
         except OARError:  # such as a class that would be left empty
             return None
         return (state, loss) if np.isfinite(loss) else None
 
-    def _step(self, chosen: list[int], liked: list[int], loss: float) -> tuple[list[int], State, float] | None:
+    def _step(self, chosen: list[int], liked: list[int], loss: float) -> tuple[list[int], Outcome | None]:
         """Make many changes at once if that helps, else half as many, else the best of a few; None if nothing helps."""
-        while self._batch > 1 and self._spent < self._left:
+        while self.batch > 1 and self._spent < self.refits:
             several = [*chosen, *self._together(chosen, liked)]
             found = self._after(several)
             if found is not None and falls(loss, found[1]):
-                return several, *found
-            self._batch //= 2
-        best: tuple[list[int], State, float] | None = None
+                return several, found
+            self.batch //= 2
+        best: tuple[list[int], Outcome | None] = chosen, None
         for change in liked[:SHORTLIST]:
-            if self._spent >= self._left:
+            if self._spent >= self.refits:
                 break
             found = self._after([*chosen, change])
-            if found is not None and falls(loss if best is None else best[2], found[1]):
-                best = [*chosen, change], *found
+            if found is not None and falls(loss, found[1]):
+                best, loss = ([*chosen, change], found), found[1]
         return best
 
     def _together(self, chosen: list[int], liked: list[int]) -> list[int]:
         """Return the changes that are liked best, within the limits, one for each owner."""
         room, owners, several = self._room(chosen), set(), list[int]()
         for change in liked:
-            owner, kind = self._changes.owners[change], self._changes.kinds[change]
-            if len(several) < self._batch and room[kind] > 0 and owner not in owners:
+            owner, kind = self.changes.owners[change], self.changes.kinds[change]
+            if len(several) < self.batch and room[kind] > 0 and owner not in owners:
                 several.append(change)
                 owners.add(owner)
                 room[kind] -= 1
         return several
 
     def _room(self, chosen: list[int]) -> Array:
-        return np.array(self._limits) - np.bincount(self._changes.kinds[chosen], minlength=len(self._limits))
+        return np.array(self.limits) - np.bincount(self.changes.kinds[chosen], minlength=len(self.limits))
 
     def _liked(self, state: State, chosen: list[int]) -> list[int]:
         """Return the changes that are open and promise something, the best first."""
-        changes = self._changes
+        changes = self.changes
         open_ = (self._room(chosen) > 0)[changes.kinds] & ~np.isin(changes.owners, changes.owners[chosen])
         rows = np.flatnonzero(open_)
         if not rows.size:
@@ -151,8 +138,8 @@ class Greedy:
 
     def _promised(self, state: State, chosen: list[int], rows: Rows) -> Array:
         """Return by how much the goal loss should fall (q,); −∞ for who would leave a class empty."""
-        foresight, changes = self._foresight, self._changes
-        people = self._before.joined(handed_in_now(foresight.view, self._deed(chosen)))
+        foresight, changes = self.foresight, self.changes
+        people = self._before.joined(handed_in_now(foresight.view, self.deed(chosen)))
         classes = len(foresight.view.crowd.classes)
         totals = np.bincount(people.codes, people.weights, minlength=classes).astype(np.float64)
         if isinstance(state.parameters, Centroids):

@@ -59,9 +59,7 @@ class StrategicIndividuals(Movers):
 @with_near_names
 @dataclass(frozen=True)
 class AdvisedIndividuals(Movers):
-    """People who receive individual recourse: a move to the goal that assumes that the model is fixed.
-
-    The move is the shortest one if boundaries are flat, and otherwise found by search, as for strategic individuals.
+    """People who receive individual recourse: a move to the goal, as of `StrategicIndividuals`, for a fixed model.
 
     Args:
         share: the share of arrivals who ask for advice, drawn once for each person.
@@ -114,9 +112,7 @@ def ways(view: View, goal: Any, norm: Norm, reach: float) -> tuple[Array, Mask, 
     refuse_values(model)
     rows = view.crowd.features[view.mine]
     moves, found = np.zeros_like(rows, dtype=np.float64), np.zeros(len(rows), dtype=bool)
-    asked = np.zeros(len(rows), dtype=bool)
-    if len(rows):
-        asked = predictions(model, parameters, rows) != code
+    asked = predictions(model, parameters, rows) != code if len(rows) else found
     if asked.any():
         classes = len(view.crowd.classes)
         moves[asked], found[asked] = shortest_moves(model, parameters, rows[asked], code, norm, reach, classes)

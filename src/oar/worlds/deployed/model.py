@@ -1,12 +1,5 @@
 """Derivatives of the deployed model as actors see it, for features in their own units.
 
-    predicted the classes of many people
-    goal      L(θ; x†, g) and ∇_θ L
-    slopes    L and ∇_x L, for many people with the same goal
-    gradient  Σ_i w_i ∇_θ ℓ(θ; x_i, y_i)
-    scores    s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) and ∇_x s_i
-    influence v = H⁻¹ g, with H the curvature of the risk on some people at θ
-
 Nearest centroid and linear models have closed forms in NumPy; JAX differentiates every other model. Nearest centroid's
 training loss is ½‖x − μ_y‖², whose minimum is the class means: ∇_{μ_y} ℓ = μ_y − x, H = diag(W_c/W) ⊗ I. A scaler is
 constant here: derivatives do not include the effect of members on it.
@@ -36,19 +29,19 @@ class DeployedModel(Protocol):
         """Return class codes (m,)."""
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
-        """Return L and ∇_θ L (p,) of one person."""
+        """Return L(θ; x†, g) and ∇_θ L (p,) of one person."""
 
     def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
-        """Return L (m,) and ∇_x L (m, d)."""
+        """Return L (m,) and ∇_x L (m, d) of many people with the same goal."""
 
     def gradient(self, people: Data) -> Array:
-        """Return Σ w ∇_θ ℓ (p,)."""
+        """Return Σ_i w_i ∇_θ ℓ(θ; x_i, y_i) (p,)."""
 
     def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
-        """Return s (m,) and ∇_x s (m, d)."""
+        """Return s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) (m,) and ∇_x s_i (m, d)."""
 
     def influence(self, pull: Array, people: Data) -> Array:
-        """Return v (p,) for g = `pull`."""
+        """Return v = H⁻¹ g (p,) for g = `pull`, with H the curvature of the risk on some people at θ."""
 
 
 def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> DeployedModel:
@@ -72,7 +65,7 @@ def deployed(model: Any, parameters: Any, classes: int, people: Data | None = No
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledDeployed:
+class _ScaledDeployed:
     """A model that sees e = (x − centres) / scales: derivatives by x are those by e, divided by the scales."""
 
     inner: DeployedModel
@@ -86,37 +79,31 @@ class ScaledDeployed:
         return Data(self._seen(people.features), people.codes, people.weights)
 
     def predicted(self, rows: Array) -> Rows:
-        """Return class codes."""
         return self.inner.predicted(self._seen(rows))
 
     def goal(self, query: Array, code: int) -> tuple[float, Array]:
-        """Return L and ∇_θ L."""
         return self.inner.goal(self._seen(query), code)
 
     def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
-        """Return L and ∇_x L."""
         losses, slopes = self.inner.slopes(self._seen(rows), code)
         return losses, slopes / self.scales
 
     def gradient(self, people: Data) -> Array:
-        """Return Σ w ∇_θ ℓ."""
         return self.inner.gradient(self._seen_people(people))
 
     def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
-        """Return s and ∇_x s."""
         values, slopes = self.inner.scores(self._seen(rows), codes, signal)
         return values, slopes / self.scales
 
     def influence(self, pull: Array, people: Data) -> Array:
-        """Return v."""
         return self.inner.influence(pull, self._seen_people(people))
 
 
-def _scaled(model: Scaled, parameters: Any, classes: int, people: Data | None) -> ScaledDeployed:
+def _scaled(model: Scaled, parameters: Any, classes: int, people: Data | None) -> _ScaledDeployed:
     """Return the model behind its scaler."""
     if not model.linear:
         inner = deployed(model.model, parameters.model, classes)
-        return ScaledDeployed(inner, np.asarray(parameters.centres), np.asarray(parameters.scales))
+        return _ScaledDeployed(inner, np.asarray(parameters.centres), np.asarray(parameters.scales))
     assert people is not None
     shares = people.weights / people.weights.sum()
     centres = shares @ people.features
@@ -124,4 +111,4 @@ def _scaled(model: Scaled, parameters: Any, classes: int, people: Data | None) -
     scales[scales <= 1e-12 * np.abs(centres)] = 1.0
     # z = W x + b = (W s) e + (b + W c)
     matrix = np.column_stack([parameters[:, :-1] * scales, parameters[:, -1] + parameters[:, :-1] @ centres])
-    return ScaledDeployed(deployed(model.model, matrix, classes), centres, scales)
+    return _ScaledDeployed(deployed(model.model, matrix, classes), centres, scales)

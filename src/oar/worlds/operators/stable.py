@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_whole, choose, with_near_names
 from oar.defences.settings import check_number
@@ -31,7 +30,6 @@ from oar.signals.backpropagation import sharpness
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
-Array = NDArray[np.float64]
 MOST_STEPS = {"refit": 50, "gradient": 1_000}
 
 

@@ -31,9 +31,8 @@ from oar.models.linear.losses import Linear
 from oar.people import Population
 from oar.typing import Label
 from oar.worlds.deployed.predictions import flat
-from oar.worlds.protocol import Respond, State
+from oar.worlds.protocol import Array, Respond, State
 
-Array = NDArray[np.float64]
 TRUSTS = ("history", "rounds")
 ACROSS = 1e-9  # of ε: how far beyond the boundary responses end
 

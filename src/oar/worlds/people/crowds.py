@@ -191,17 +191,12 @@ class Register:
 
 def register_of(crowd: Crowd) -> Register:
     """Return the cached register of a crowd's classes and features."""
-    return register_for(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
+    return _register(crowd.features.shape[1], crowd.names, *crowd.classes)
 
 
-def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:
+@lru_cache(maxsize=16, typed=True)  # by types, too, because 1 and True are equal
+def _register(dimensions: int, names: tuple[str, ...] | None, *classes: Any) -> Register:
     """Return the cached register of these classes and features: operators pool batches in every refit."""
-    return _register(classes, tuple(type(label) for label in classes), dimensions, names)
-
-
-@lru_cache(maxsize=16)
-def _register(classes: tuple[Any, ...], kinds: tuple[type, ...], dimensions: int, names: Any) -> Register:
-    """`kinds` tell labels apart that are equal, such as 1 and True."""
     return Register(classes, dimensions, names)
 
 
@@ -214,4 +209,4 @@ def pooled(batches: tuple[Population, ...]) -> Population:
         weights = np.concatenate([batch.row_weights for batch in batches])
     features = np.concatenate([np.asarray(batch.features) for batch in batches])
     codes = np.concatenate([batch.codes(0, batch.size) for batch in batches])
-    return register_for(first.classes, first.dimensions, first.names).people(features, codes, weights)
+    return _register(first.dimensions, first.names, *first.classes).people(features, codes, weights)

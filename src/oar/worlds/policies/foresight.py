@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.errors import DataError
 from oar.online import FullRefit, OnlineProblem, Stream
 from oar.online.bound_training import shares_units
-from oar.online.rollout import Aim
 from oar.online.stream import HISTORY
 from oar.people import Population
-from oar.problem import Problem
 from oar.worlds.collective import CollectiveView
 from oar.worlds.people.crowds import pooled, register_of
 from oar.worlds.people.labels import depends_on_decisions, once_decided
@@ -28,21 +25,7 @@ def acting_rule(view: CollectiveView) -> Any:
     return getattr(view.operator, "rule", None) or FullRefit()
 
 
-def aim_of(view: CollectiveView) -> Aim:
-    """Return the query's goal as a loss of θ, among all of the world's classes."""
-    every_class = register_of(view.crowd).every_class
-    return Aim.of(Problem(every_class, view.operator.model, view.collective.query, Perturb(0.0)), None, None)
-
-
-def next_training_set(view: CollectiveView) -> tuple[Population, NDArray[np.bool_]]:
-    """Return the people whom the rule reads in this round if nobody moves, and which of them arrive in it."""
-    people = pooled((*_read_before(view), register_of(view.crowd).of_crowd(view.crowd)))
-    newest = np.zeros(people.size, dtype=bool)
-    newest[people.size - view.crowd.size :] = True
-    return people, newest
-
-
-def _read_before(view: CollectiveView) -> tuple[Population, ...]:
+def read_before(view: CollectiveView) -> tuple[Population, ...]:
     """Return the earlier batches that the rule still reads in this round, as far as the collective knows them."""
     reads = acting_rule(view).reads
     return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
@@ -94,7 +77,7 @@ def problem_ahead(view: CollectiveView, ahead: int, goal_for: str, *, real: bool
         batches.append(register.of_crowd(crowd))
         budgets.append(np.where(np.isin(np.arange(crowd.size), members), caps.budget, 0.0))
         persons.append(crowd.persons)
-    before, rule, shared = _read_before(view), acting_rule(view), caps.total < np.inf
+    before, rule, shared = read_before(view), acting_rule(view), caps.total < np.inf
     if rule.reads is not None and rule.reads > 1 + ahead:
         rule = FullRefit()  # the window reads all that there is
     # Rounds' people, and after them who was there before; classes are the world's, also those that all lack.

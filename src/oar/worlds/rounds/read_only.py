@@ -26,34 +26,31 @@ def sealed(value: Kind) -> Kind:
     >>> sealed([np.ones(2)])[0].flags.writeable
     False
     """
-    return _sealed(value)
-
-
-def _sealed(value: Any) -> Any:
-    match value:
+    found: Any = value
+    match found:
         case type():
             return value
         case np.ndarray():
-            return value if _cannot_change(value) else _kept(value)
+            return value if _cannot_change(found) else _kept(found)
         case Population():
-            return value.with_arrays(_sealed)
+            return found.with_arrays(sealed)
         case dict():
-            entries = copy.copy(value)
-            entries.update({key: _sealed(each) for key, each in value.items()})
+            entries = copy.copy(found)
+            entries.update({key: sealed(each) for key, each in found.items()})
             return entries
-        case tuple() if hasattr(value, "_fields"):
-            return type(value)(*(_sealed(each) for each in value))
-        case tuple() | list() if type(value) in (tuple, list):
-            return type(value)(_sealed(each) for each in value)
-        case _ if dataclasses.is_dataclass(value):
-            other = copy.copy(value)
-            for part in dataclasses.fields(value):
-                object.__setattr__(other, part.name, _sealed(getattr(value, part.name)))
+        case tuple() if hasattr(found, "_fields"):
+            return type(found)(*map(sealed, found))
+        case tuple() | list() if type(found) in (tuple, list):
+            return type(found)(map(sealed, found))
+        case _ if dataclasses.is_dataclass(found):
+            other = copy.copy(found)
+            for part in dataclasses.fields(found):
+                object.__setattr__(other, part.name, sealed(getattr(found, part.name)))
             return other
     return value
 
 
-def _kept(values: NDArray[Any]) -> NDArray[Any]:
+def _kept(values: NDArray[Any]) -> Any:
     if values.dtype.hasobject:
         found = np.array(values)
         found.flags.writeable = False
