@@ -88,16 +88,14 @@ Seed = Annotated[
     int, typer.Option(min=0, help="Seed of all random draws: shares of people, an mlp's weights, and parts of a plan.")
 ]
 Group = Annotated[
-    str,
-    option(help="A column of DATA by whose values burden and side effects are reported; small groups are merged."),
+    str, option(help="A column of DATA by whose values burden and side effects are reported; small groups are merged.")
 ]
 Several = Annotated[str, option(help="The goal loss of several queries: mean, worst or share.  [default: mean]")]
 Barred = Annotated[
     list[str] | None, option("--not", help="In place of --goal: any prediction but this one; may be repeated.")
 ]
 Share = Annotated[
-    float | None,
-    option(help="With several queries: the share that must reach the goal for a success.  [default: 1]"),
+    float | None, option(help="With several queries: the share that must reach the goal for a success.  [default: 1]")
 ]
 MoveToo = Annotated[
     bool,

@@ -151,8 +151,7 @@ class Study(ShownAsText):
         said = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no cells"
         return f"Study({self.path.name}: {said})"
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def _check_ending(path: Any, method: str, other: str) -> None:

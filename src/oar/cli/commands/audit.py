@@ -192,16 +192,14 @@ def _acted(problem: Problem, card: Card, moves: list[Path], layout: Layout) -> P
 
     from oar.people.tables.spreadsheet import restored
     from oar.plans.moves.changes_table import COLUMNS
-    from oar.plans.moves.submitted import plan_from
-    from oar.plans.plan import MemberPlan
+    from oar.plans.moves.submitted import given_plan, plan_from
 
     for path in moves:
         parquet = path.suffix.lower() in (".parquet", ".pq")
         layout = Layout() if parquet else Layout(layout.written)
         made = layout.read(path, COLUMNS)
         return plan_from(problem, made if parquet else made.map(restored))
-    people = problem.people
-    stay = MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
+    stay = given_plan(problem, np.zeros((problem.people.size, problem.people.dimensions)))
     return stay.followed(card)
 
 

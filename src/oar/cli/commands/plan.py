@@ -32,10 +32,7 @@ HeldOut = Annotated[
     Path | None,
     typer.Option(help="A file of held-out people, with the columns of DATA, on whom the model's accuracy is measured."),
 ]
-Whom = Annotated[
-    str,
-    option(help="How the members' page describes the query subject; by default it does not."),
-]
+Whom = Annotated[str, option(help="How the members' page describes the query subject; by default it does not.")]
 
 
 @given.asks
@@ -129,16 +126,8 @@ def _unless_needless(result: Result) -> Result:
     found = audit(stay)
     if not found.success:
         return result
-    proposal = Proposal(
-        plan=stay,
-        solver="none, for nobody needs to move",
-        claimed_loss=found.loss,
-        gap=math.inf,
-        exact=False,
-        finished=True,
-        steps=0,
-        passes=0,
-    )
+    nobody = "none, for nobody needs to move"
+    proposal = Proposal(stay, nobody, found.loss, gap=math.inf, exact=False, finished=True, steps=0, passes=0)
     return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
 
 

@@ -11,8 +11,9 @@ from oar.cli import options as given
 from oar.cli.inputs.people import word
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, lined, output, save_rows, stages, tell_limits, tell_written
+from oar.cli.terminal import clear_endings, output, save_rows, stages, tell_limits, tell_written
 from oar.errors import OARError, OptionError
+from oar.people.wording import lined_up
 
 AnswersOut = Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")]
 SHARES = "1%,5%,20%,100%"
@@ -84,7 +85,7 @@ def leverage(
         rows = []
         for name, members in _contenders(asked, group, shares or SHARES):
             stage(f"planning for {name}", own_line=True)
-            rows.append(_row(name, oar.collective(asked.among(members).problem)))
+            rows.append(_row(name, oar.collective(asked.but(participants=members).problem)))
         save_rows(rows, files)
     typer.echo(_shown(group or "share", rows))
     tell_limits(asked.problem)
@@ -124,8 +125,7 @@ def _shown(what: str, rows: list[dict[str, Any]]) -> str:
     from oar.pictures.numbers import number, percent
 
     chances = all(row["probability"] is not None for row in rows)
-    header = (what, "members", "move", "goal reached", "prediction", "probability" if chances else "goal loss")
-    lines = []
+    lines = [(what, "members", "move", "goal reached", "prediction", "probability" if chances else "goal loss")]
     for row in rows:
         before, after = row["loss_before"], row["loss"]
         change = f"{number(before)} → {number(after)}"
@@ -135,4 +135,4 @@ def _shown(what: str, rows: list[dict[str, Any]]) -> str:
         lines.append(
             (row["group"], f"{row['members']:,}", f"{row['movers']:,}", reached, str(row["prediction"]), change)
         )
-    return lined(header, lines)
+    return lined_up(lines)

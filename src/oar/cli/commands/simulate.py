@@ -75,10 +75,11 @@ def _shown(told: Any, folder: Path, names: tuple[str, ...], quick: bool) -> str:
     """Return what is said at the end."""
     import textwrap
 
-    from oar.cli.terminal import lined
+    from oar.people.wording import lined_up
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     said = [textwrap.fill(sentence, width) for sentence in told.summary]
     if quick:
         said = ["A quick run, of few people and rounds: numbers are rough.", *said]
-    return "\n".join([lined(told.header, told.lines), "", *said, "", f"Done. Files in {folder}: {', '.join(names)}"])
+    table = lined_up([told.header, *told.lines])
+    return "\n".join([table, "", *said, "", f"Done. Files in {folder}: {', '.join(names)}"])

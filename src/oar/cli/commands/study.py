@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, lined, output, tell_limits
+from oar.cli.terminal import clear_endings, output, tell_limits
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -107,6 +107,7 @@ def _summary(found: Any, written: list[Path]) -> str:
     """Return what is said at the end: how often the goal is reached, and where everything is."""
     import math
 
+    from oar.people.wording import lined_up
     from oar.pictures.numbers import number
     from oar.studies.result import TO_COME, extent
 
@@ -116,8 +117,8 @@ def _summary(found: Any, written: list[Path]) -> str:
     for model, some in rates.groupby("model", sort=False, dropna=False):
         budgets = sorted(some["budget"].unique())
         shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
-        header = ["take part \\ budget", *("–" if math.isnan(budget) else number(float(budget)) for budget in shown)]
-        lines = []
+        far = ("–" if math.isnan(budget) else number(float(budget)) for budget in shown)
+        lines = [("take part \\ budget", *far)]
         for share in sorted(some["participation"].unique(), reverse=True):
             row = some[(some["participation"] == share) | (some["participation"].isna() & math.isnan(share))]
             by_budget = dict(zip(row["budget"].map(_place), row["rate"], strict=True))
@@ -125,9 +126,9 @@ def _summary(found: Any, written: list[Path]) -> str:
             for budget in map(_place, shown):
                 rate, to_come = by_budget.get(budget), (model, _place(share), budget) in open_squares
                 line.append(("" if rate is None else f"{rate:.0%}") + ("…" if to_come else ""))
-            lines.append([words, *line])
+            lines.append((words, *line))
         over = extent(table[table["model"] == model])
-        said += [f"{model}: how often the goal is reached, over {over}", lined(header, lines), ""]
+        said += [f"{model}: how often the goal is reached, over {over}", lined_up(lines), ""]
     if open_squares:
         said.append("…: more of its cells are to come.")
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)

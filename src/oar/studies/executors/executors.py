@@ -186,15 +186,13 @@ class DaskExecutor:
                     return
             except Exception as trouble:
                 reason = trouble
-            local.set_exception(
-                reason
-                if isinstance(reason, OARError)
-                else OARError(
+            if not isinstance(reason, OARError):
+                reason = OARError(
                     f"client: the Dask cluster did not finish what it was given ({reason or GONE}); what was done "
                     "before is kept. Look at the cluster's logs, and run the same study again, on this cluster or "
                     "another."
                 )
-            )
+            local.set_exception(reason)
 
         remote.add_done_callback(hand_over)
 
