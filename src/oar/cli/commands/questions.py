@@ -15,18 +15,16 @@ from oar.cli.terminal import clear_endings, output, save_rows, stages, tell_limi
 from oar.errors import OARError, OptionError
 from oar.people.wording import lined_up
 
-AnswersOut = Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")]
 SHARES = "1%,5%,20%,100%"
 MOST_GROUPS = 50
-By = Annotated[str, option("--group", help="Answer for every group of this column of DATA.")]
-Shares = Annotated[
-    str, typer.Option(help=f"Answer for random shares of the people, with commas between.  [default: {SHARES}]")
-]
-TableOut = Annotated[Path | None, option(help="File to write the table to, .csv or .json.")]
 
 
 @given.asks
-def questions(asked: ProblemArguments, out: AnswersOut = None, force: given.Force = False) -> None:
+def questions(
+    asked: ProblemArguments,
+    out: Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")] = None,
+    force: given.Force = False,
+) -> None:
     """Compute the minimal budget, the minimal number of members, and when collective action beats acting alone.
 
     "At least" and "no fewer" are proved; "at most" and "found" are demonstrated by refits.
@@ -66,7 +64,13 @@ def _answered(asking: Any, problem: Any) -> dict[str, Any]:
 
 @given.asks
 def leverage(
-    asked: ProblemArguments, group: By = "", shares: Shares = "", out: TableOut = None, force: given.Force = False
+    asked: ProblemArguments,
+    group: Annotated[str, option("--group", help="Answer for every group of this column of DATA.")] = "",
+    shares: Annotated[
+        str, typer.Option(help=f"Answer for random shares of the people, with commas between.  [default: {SHARES}]")
+    ] = "",
+    out: Annotated[Path | None, option(help="File to write the table to, .csv or .json.")] = None,
+    force: given.Force = False,
 ) -> None:
     """Compute the leverage of groups: what each achieves for the query alone, with nobody else moving.
 

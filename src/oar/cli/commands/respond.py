@@ -26,28 +26,29 @@ if TYPE_CHECKING:
 
 MOST_DOUBTS = 10
 TRUTHS = {"true": True, "false": False}
-CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
-Mine = Annotated[
-    Path,
-    typer.Argument(
-        metavar="ROWS", help="A file with your row, or several: the card's columns and your label.", show_default=False
-    ),
-]
-Label = Annotated[str, option(help="The column of labels.  [default: the column not on the card that has such labels]")]
 Keep = Annotated[list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")]
-Willing = Annotated[float | None, option(help="How far you are willing to move.  [default: the card's budget]")]
-Answers = Annotated[Path | None, option(help="CSV file to write the changes to.")]
 
 
 @given.reads
 def respond(
-    card: CardFile,
-    mine: Mine,
-    target: Label = "",
+    card: Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)],
+    mine: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ROWS",
+            help="A file with your row, or several: the card's columns and your label.",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[
+        str, option(help="The column of labels.  [default: the column not on the card that has such labels]")
+    ] = "",
     keep: Keep = None,
-    budget: Willing = None,
+    budget: Annotated[
+        float | None, option(help="How far you are willing to move.  [default: the card's budget]")
+    ] = None,
     name: given.Name = "",
-    out: Answers = None,
+    out: Annotated[Path | None, option(help="CSV file to write the changes to.")] = None,
     force: given.Force = False,
     written: FileDialect = given.WRITTEN,
 ) -> None:

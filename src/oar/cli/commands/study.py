@@ -29,25 +29,22 @@ with study.toml:
     seeds = [0, 1]                        # of the draws
 """
 
-StudyArgument = Annotated[
-    Path,
-    typer.Argument(metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."),
-]
-StoreOption = Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")]
-Workers = Annotated[
-    int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
-]
-Export = Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")]
-FigureFile = Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")]
 
 
 def study(
-    file: StudyArgument,
-    store: StoreOption = None,
-    workers: Workers = None,
-    export: Export = None,
-    figure: FigureFile = None,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."
+        ),
+    ],
+    store: Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")] = None,
+    workers: Annotated[
+        int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
+    ] = None,
+    export: Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")] = None,
+    figure: Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")] = None,
     force: Force = False,
 ) -> None:
     """Plan and audit every combination of budgets, shares, queries, models and seeds, and store the results.
