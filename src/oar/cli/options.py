@@ -27,10 +27,6 @@ def option(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, show_default=False, **settings)
 
 
-Data = Annotated[
-    Path | None,
-    typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
-]
 SchemaFile = Annotated[Path | None, option("--schema", help="TOML file of the columns' types (see oar schema).")]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed of all random draws: shares of people, an mlp's weights, and parts of a plan.")
@@ -90,7 +86,10 @@ def about_table(
 
 
 def about_people(
-    data: Data = None,
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
+    ] = None,
     target: Annotated[str, option(help="The column that the model predicts.")] = "",
     name: Name = "",
     leave_out: LeftOut = None,

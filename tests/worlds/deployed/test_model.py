@@ -12,8 +12,7 @@ from support.actor_views import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.people import Population
-from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
-from oar.worlds.deployed.model import _ScaledDeployed, deployed
+from oar.worlds.deployed.model import CentroidDeployed, LinearDeployed, _ScaledDeployed, deployed
 from oar.worlds.people.crowds import Data
 
 FEATURES, CODES = two_blobs(1)

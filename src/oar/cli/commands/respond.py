@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_DOUBTS = 10
 TRUTHS = {"true": True, "false": False}
-Keep = Annotated[list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")]
 
 
 @given.reads
@@ -43,7 +42,9 @@ def respond(
     target: Annotated[
         str, option(help="The column of labels.  [default: the column not on the card that has such labels]")
     ] = "",
-    keep: Keep = None,
+    keep: Annotated[
+        list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")
+    ] = None,
     budget: Annotated[
         float | None, option(help="How far you are willing to move.  [default: the card's budget]")
     ] = None,

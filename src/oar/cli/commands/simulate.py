@@ -11,15 +11,11 @@ import typer
 from oar.cli.options import option
 from oar.cli.terminal import clear_endings, progress_bar
 
-Name = Annotated[str, typer.Argument(help="The scenario: school, credit or batchnorm.", metavar="SCENARIO")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Allow other files in the folder, and overwrite those of the same names.")
-]
 
 
 def simulate(
-    scenario: Name,
+    scenario: Annotated[str, typer.Argument(help="The scenario: school, credit or batchnorm.", metavar="SCENARIO")],
     out: Annotated[
         Path | None, option(help="Output folder; made if it does not exist.  [default: oar-SCENARIO]")
     ] = None,
@@ -40,7 +36,9 @@ def simulate(
         bool, typer.Option("--quick", help="Few people and rounds, in seconds; every output says so.")
     ] = False,
     no_animation: Annotated[bool, typer.Option("--no-animation", help="Leave the GIF out.")] = False,
-    force: Force = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Allow other files in the folder, and overwrite those of the same names.")
+    ] = False,
 ) -> None:
     """Simulate many rounds: people arrive, some act, the operator retrains, and this repeats.
 

@@ -29,8 +29,6 @@ with study.toml:
     seeds = [0, 1]                        # of the draws
 """
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")]
-
 
 def study(
     file: Annotated[
@@ -45,7 +43,7 @@ def study(
     ] = None,
     export: Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")] = None,
     figure: Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")] = None,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")] = False,
 ) -> None:
     """Plan and audit every combination of budgets, shares, queries, models and seeds, and store the results.
 
@@ -111,19 +109,17 @@ def _summary(found: Any, written: list[Path]) -> str:
     table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
     coming = table[table["status"].isin(TO_COME)]
     open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
+    reached = {(row.model, _place(row.participation), _place(row.budget)): row.rate for row in rates.itertuples()}
     for model, some in rates.groupby("model", sort=False, dropna=False):
         budgets = sorted(some["budget"].unique())
         shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
         far = ("–" if math.isnan(budget) else number(float(budget)) for budget in shown)
         lines = [("take part \\ budget", *far)]
         for share in sorted(some["participation"].unique(), reverse=True):
-            row = some[(some["participation"] == share) | (some["participation"].isna() & math.isnan(share))]
-            by_budget = dict(zip(row["budget"].map(_place), row["rate"], strict=True))
-            words, line = "as given" if math.isnan(share) else f"{100 * share:.4g} %", []
-            for budget in map(_place, shown):
-                rate, to_come = by_budget.get(budget), (model, _place(share), budget) in open_squares
-                line.append(("" if rate is None else f"{rate:.0%}") + ("…" if to_come else ""))
-            lines.append((words, *line))
+            squares = [(model, _place(share), _place(budget)) for budget in shown]
+            rate = [f"{reached[one]:.0%}" if one in reached else "" for one in squares]
+            line = [told + "…" * (one in open_squares) for one, told in zip(squares, rate, strict=True)]
+            lines.append(("as given" if math.isnan(share) else f"{100 * share:.4g} %", *line))
         over = extent(table[table["model"] == model])
         said += [f"{model}: how often the goal is reached, over {over}", lined_up(lines), ""]
     if open_squares:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.people import Population
 from oar.worlds.deployed.predictions import CollectiveOutcome, WorldQuery, predictions, share
-from oar.worlds.protocol import Array, Crowd, Rows, State
+from oar.worlds.protocol import Array, Crowd, Mask, Rows, State
 from oar.worlds.rounds.contributions import Act, RoundContributions
 from oar.worlds.rounds.read_only import sealed
 
@@ -241,9 +241,7 @@ def measured(
     )
 
 
-def _by_group(
-    groups: NDArray[Any], right: NDArray[np.bool_], right_otherwise: NDArray[np.bool_], changed: NDArray[np.bool_]
-) -> dict[Any, GroupRecord]:
+def _by_group(groups: NDArray[Any], right: Mask, right_otherwise: Mask, changed: Mask) -> dict[Any, GroupRecord]:
     names, places = _coded(groups)
     sizes = np.bincount(places, minlength=len(names))
     shares = [
@@ -270,7 +268,7 @@ def _coded(groups: NDArray[Any]) -> tuple[list[Any], Rows]:
     return names, np.array([names.index(group) for group in known], dtype=np.intp)[first]
 
 
-def _of_actor(act: Act, done: RoundContributions, filtered: NDArray[np.bool_], heaviest: float) -> ActorRecord:
+def _of_actor(act: Act, done: RoundContributions, filtered: Mask, heaviest: float) -> ActorRecord:
     deed, lengths = act.deed, act.lengths
     return ActorRecord(
         members=int(act.mine.size),

@@ -26,26 +26,29 @@ def sealed(value: Kind) -> Kind:
     >>> sealed([np.ones(2)])[0].flags.writeable
     False
     """
-    found: Any = value
-    match found:
+    return _sealed(value)
+
+
+def _sealed(value: Any) -> Any:
+    match value:
         case type():
             return value
         case np.ndarray():
-            return value if _cannot_change(found) else _kept(found)
+            return value if _cannot_change(value) else _kept(value)
         case Population():
-            return found.with_arrays(sealed)
+            return value.with_arrays(sealed)
         case dict():
-            entries = copy.copy(found)
-            entries.update({key: sealed(each) for key, each in found.items()})
+            entries = copy.copy(value)
+            entries.update({key: sealed(each) for key, each in value.items()})
             return entries
-        case tuple() if hasattr(found, "_fields"):
-            return type(found)(*map(sealed, found))
-        case tuple() | list() if type(found) in (tuple, list):
-            return type(found)(map(sealed, found))
-        case _ if dataclasses.is_dataclass(found):
-            other = copy.copy(found)
-            for part in dataclasses.fields(found):
-                object.__setattr__(other, part.name, sealed(getattr(found, part.name)))
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*map(sealed, value))
+        case tuple() | list() if type(value) in (tuple, list):
+            return type(value)(map(sealed, value))
+        case _ if dataclasses.is_dataclass(value):
+            other = copy.copy(value)
+            for part in dataclasses.fields(value):
+                object.__setattr__(other, part.name, sealed(getattr(value, part.name)))
             return other
     return value
 
