@@ -195,11 +195,6 @@ class Case:
         return self.draw((DIRECTIONS, self.training.parameter_count))
 
 
-def _compare(what: str, derivative: float, difference: float, scale: float, agreement: float, advice: str) -> str:
-    """Raise unless the two agree, relative to themselves or to the `scale` of the terms that they are sums of."""
-    return compared(what, derivative, [difference], scale, agreement, advice)
-
-
 def initial(case: Case) -> str:
     """Initial parameters are a pytree of finite floats, the same ones every time."""
     first, second = (_start(case) for _ in range(2))
@@ -385,7 +380,7 @@ def gradient(case: Case, at: Array | None = None, moves: Array | None = None) ->
         up, down = (case.training.risk_gradient(at + sign * STEP * direction, features)[0] for sign in (1, -1))
         scale = 1e-3 * float(np.linalg.norm(slope) * np.linalg.norm(direction))
         advice = "Remove stop_gradient, custom derivatives, hard decisions and randomness from the loss."
-        said = _compare("the slope", slope @ direction, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+        said = compared("the slope", slope @ direction, [(up - down) / (2 * STEP)], scale, AGREEMENT, advice)
     return said
 
 
@@ -399,9 +394,9 @@ def product(case: Case) -> str:
         other, scale = directions[0], 1e-3 * float(np.linalg.norm(image) * np.linalg.norm(directions[0]))
         advice = "Use a loss with continuous second derivatives; remove stop_gradient and custom derivatives."
         differences = float(other @ (up - down)) / (2 * STEP)
-        said = _compare("a curvature", float(other @ image), differences, scale, AGREEMENT, advice)
+        said = compared("a curvature", float(other @ image), [differences], scale, AGREEMENT, advice)
         advice = "The Hessian is not symmetric: the loss is not the integral of its gradient (stop_gradient?)."
-        _compare("uᵀHv", float(other @ image), float(direction @ images[0]), scale, 1e-8, advice)
+        compared("uᵀHv", float(other @ image), [float(direction @ images[0])], scale, 1e-8, advice)
     return f"symmetric, {said}"
 
 
@@ -437,11 +432,11 @@ def query_gradients(case: Case, query: Array | None = None) -> str:
     for direction in case.directions():
         up, down = (value(at + sign * STEP * direction, query) for sign in (1, -1))
         scale = 1e-3 * float(np.linalg.norm(by_parameters) * np.linalg.norm(direction))
-        _compare("its slope in θ", by_parameters @ direction, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+        compared("its slope in θ", by_parameters @ direction, [(up - down) / (2 * STEP)], scale, AGREEMENT, advice)
     for unit in np.eye(query.size):
         up, down = (value(at, query + sign * STEP * unit) for sign in (1, -1))
         scale = 1e-3 * float(np.linalg.norm(by_features))
-        said = _compare("its slope in x", by_features @ unit, (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+        said = compared("its slope in x", by_features @ unit, [(up - down) / (2 * STEP)], scale, AGREEMENT, advice)
     return said
 
 
@@ -458,7 +453,7 @@ def scores(case: Case, signal: Array | None = None, where: Array | float = 0.0) 
     up, down = (signal @ training.risk_gradient(at, training.moved(where + sign * STEP * moves))[1] for sign in (1, -1))
     advice = "Make the loss smooth in the features: no rounding, thresholds or stop_gradient on x."
     scale = 1e-3 * float(np.abs(terms).sum())
-    return _compare("the change of scores", float(terms.sum()), (up - down) / (2 * STEP), scale, AGREEMENT, advice)
+    return compared("the change of scores", float(terms.sum()), [(up - down) / (2 * STEP)], scale, AGREEMENT, advice)
 
 
 def far_away(case: Case) -> str:
@@ -496,7 +491,7 @@ def through_training(case: Case) -> str:
         + (f" (the Hessian needed a damping of {damping:.1e})." if damping else ".")
     )
     change, scale = (losses[0] - losses[1]) / 2, 1e-3 * float(np.abs(terms).sum())
-    return _compare("the predicted change", float(terms.sum()), change, scale, THROUGH_AGREEMENT, advice)
+    return compared("the predicted change", float(terms.sum()), [change], scale, THROUGH_AGREEMENT, advice)
 
 
 def one_minimum(case: Case) -> str:

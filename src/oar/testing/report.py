@@ -83,7 +83,7 @@ class ConformanceError(OARError):
 def compared(
     what: str, derivative: float, differences: Iterable[float], scale: float, agreement: float, advice: str
 ) -> str:
-    """Raise unless a derivative agrees with one of some differences, relative to themselves or to a `scale`."""
+    """Raise unless a derivative agrees with one of some differences, relative to them or to the `scale` of terms."""
     found = math.nan
     for found in differences:
         error = abs(derivative - found) / max(abs(derivative), abs(found), scale, 1e-300)

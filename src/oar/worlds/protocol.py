@@ -4,8 +4,7 @@ In a round people arrive; every actor observes (`View`) and acts (`Deed`) for it
 against the actor's limits and refuses what exceeds them; the label policy labels the people who moved; the operator
 retrains; the world records the round.
 
-If outcomes depend on decisions (`DecisionArrivals`), the deployed model decides before actors observe, and actors see
-the resulting records. Actors with `before_decision` act before the decision, which sees their moves.
+If outcomes depend on decisions (`DecisionArrivals`), the deployed model decides before most actors observe.
 """
 
 from __future__ import annotations

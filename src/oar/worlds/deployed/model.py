@@ -1,5 +1,12 @@
 """Derivatives of the deployed model as actors see it, for features in their own units.
 
+    predicted the classes of many people
+    goal      L(θ; x†, g) and ∇_θ L of one person
+    slopes    L and ∇_x L, for many people with the same goal
+    gradient  Σ_i w_i ∇_θ ℓ(θ; x_i, y_i)
+    scores    s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) and ∇_x s_i
+    influence v = H⁻¹ g, with H the curvature of the risk on some people at θ
+
 Nearest centroid and linear models have closed forms in NumPy; JAX differentiates every other model. Nearest centroid's
 training loss is ½‖x − μ_y‖², whose minimum is the class means: ∇_{μ_y} ℓ = μ_y − x, H = diag(W_c/W) ⊗ I. A scaler is
 constant here: derivatives do not include the effect of members on it.
@@ -8,7 +15,7 @@ constant here: derivatives do not include the effect of members on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,28 +27,6 @@ from oar.worlds.actors.common import refuse_values
 from oar.worlds.deployed.autodiff import AutodiffDeployed
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
-
-
-class DeployedModel(Protocol):
-    """A deployed model with its parameters. Classes are codes."""
-
-    def predicted(self, rows: Array) -> Rows:
-        """Return class codes (m,)."""
-
-    def goal(self, query: Array, code: int) -> tuple[float, Array]:
-        """Return L(θ; x†, g) and ∇_θ L (p,) of one person."""
-
-    def slopes(self, rows: Array, code: int) -> tuple[Array, Array]:
-        """Return L (m,) and ∇_x L (m, d) of many people with the same goal."""
-
-    def gradient(self, people: Data) -> Array:
-        """Return Σ_i w_i ∇_θ ℓ(θ; x_i, y_i) (p,)."""
-
-    def scores(self, rows: Array, codes: Rows, signal: Array) -> tuple[Array, Array]:
-        """Return s_i = vᵀ∇_θ ℓ(θ; x_i, y_i) (m,) and ∇_x s_i (m, d)."""
-
-    def influence(self, pull: Array, people: Data) -> Array:
-        """Return v = H⁻¹ g (p,) for g = `pull`, with H the curvature of the risk on some people at θ."""
 
 
 def deployed(model: Any, parameters: Any, classes: int, people: Data | None = None) -> DeployedModel:
@@ -219,3 +204,6 @@ class LinearDeployed:
 
 def _with_ones(rows: Array) -> Array:
     return np.column_stack([rows, np.ones(len(rows))])
+
+
+DeployedModel = CentroidDeployed | LinearDeployed | AutodiffDeployed | _ScaledDeployed

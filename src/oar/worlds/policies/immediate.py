@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +11,16 @@ from oar.actions import Perturb
 from oar.actions.perturb import check_budget
 from oar.checks import with_near_names
 from oar.errors import OptionError
+from oar.online import FullRefit
 from oar.online.bound_training import shares_units, update_of
 from oar.online.rollout import Aim
+from oar.people import Population
 from oar.problem import Problem
 from oar.worlds.actors.common import code_of
 from oar.worlds.actors.individuals import ways
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.deployed.predictions import predictions
 from oar.worlds.people.crowds import pooled, register_of
-from oar.worlds.policies.foresight import acting_rule, read_before
 from oar.worlds.protocol import Array, Deed
 
 
@@ -83,6 +85,17 @@ class OneShot:
         view.collective.only_moves("OneShot")
         caps = view.collective.caps
         return Deed(moves=caps.norm.maximise(-slopes_of(view), room_of(caps, view)))
+
+
+def acting_rule(view: CollectiveView) -> Any:
+    """Return the operator's update rule; an operator without one counts as a full refit."""
+    return getattr(view.operator, "rule", None) or FullRefit()
+
+
+def read_before(view: CollectiveView) -> tuple[Population, ...]:
+    """Return the earlier batches that the rule still reads in this round, as far as the collective knows them."""
+    reads = acting_rule(view).reads
+    return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
 
 
 def slopes_of(view: CollectiveView) -> Array:
