@@ -93,7 +93,7 @@ class Simulation:
         others = [one.in_world(setting) if hasattr(one, "in_world") else one for one in world.others]
         self.actors = tuple(sorted((*together, *others), key=before_decision, reverse=True))
         self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later
-        self._tables = Tables()
+        self._tables, self.ledger = Tables(), Ledger()
         self._running = self._run()
         self._failed: Exception | None = None
 
@@ -156,7 +156,7 @@ class Simulation:
         state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
         known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
-        ledger, spent = Ledger(), {actor.name: MovementLedger() for actor in self.actors}
+        spent = {actor.name: MovementLedger() for actor in self.actors}
         for number in range(self.rounds):
             check_interrupted()
             crowd = self._drawn("arrivals", number) if number else self._first
@@ -173,10 +173,9 @@ class Simulation:
             for act in done.acts:
                 shared = self.caps[act.name].total < np.inf
                 spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
-                ledger.note(act, number)
+                self.ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
-            states = state, after, later
-            one = measured(operator.model, self.questions, crowd, done, holdout, states, ledger, number, masses, spent)
+            one = measured(step, done, holdout, masses, state, after, later)
             state, shadow = after, later
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older

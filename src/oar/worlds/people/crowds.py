@@ -50,15 +50,10 @@ def crowd_of(
     )
 
 
-def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Rows | None = None) -> Crowd:
-    """Return some of a crowd, by position; with other features, or as other persons."""
-    given = ("codes", "groups", *(() if crowd.weights is None else ("weights",)))
-    return replace(
-        crowd,
-        features=crowd.features[rows] if features is None else features,
-        persons=crowd.persons[rows] if persons is None else persons,
-        **{part: getattr(crowd, part)[rows] for part in given},
-    )
+def some_of(crowd: Crowd, rows: Rows, features: Array) -> Crowd:
+    """Return some of a crowd, by position, with these features."""
+    given = ("codes", "groups", "persons", *(() if crowd.weights is None else ("weights",)))
+    return replace(crowd, features=features, **{part: getattr(crowd, part)[rows] for part in given})
 
 
 def recoded(crowd: Crowd, classes: tuple[Any, ...], names: tuple[str, ...] | None) -> Crowd:

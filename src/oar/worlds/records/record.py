@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.people import Population
-from oar.worlds.deployed.predictions import CollectiveOutcome, WorldQuery, predictions, share
+from oar.worlds.deployed.predictions import CollectiveOutcome, predictions, share
 from oar.worlds.protocol import Array, Crowd, Mask, Rows, State
 from oar.worlds.rounds.contributions import Act, RoundContributions
 from oar.worlds.rounds.read_only import sealed
+
+if TYPE_CHECKING:
+    from oar.worlds.rounds.step import SimulationRound
 
 
 @dataclass(frozen=True)
@@ -188,23 +191,10 @@ class Ledger:
         return share(np.concatenate(holds)) if holds else float("nan"), tuple(found)
 
 
-def measured(
-    model: Any,
-    questions: Mapping[str | None, WorldQuery],
-    crowd: Crowd,
-    done: RoundContributions,
-    holdout: Crowd,
-    states: tuple[State, State, State],
-    ledger: Ledger,
-    number: int,
-    critical_mass: Mapping[str, float],
-    spent: Mapping[str, MovementLedger],
-) -> Round:
-    """Return the record of a round.
-
-    `crowd` are the arrivals; `states` the models before, after, and in the shadow world.
-    """
-    before, after, shadow = states
+def measured(step: SimulationRound, done: RoundContributions, holdout: Crowd, masses: Any, *states: State) -> Round:
+    """Return the record of a round, with critical masses, and the models before, after, and in the shadow world."""
+    simulation, (before, after, shadow) = step.simulation, states
+    model = simulation.world.operator.model
     kept = np.ones(done.people.size) if after.kept is None else after.kept
     filtered = ~np.asarray(kept, dtype=bool)  # the rows on which the operator did not train
     said = predictions(model, after.parameters, holdout.features)
@@ -212,10 +202,10 @@ def measured(
     otherwise = said if shadow is after else predictions(model, shadow.parameters, holdout.features)
     right, changed = said == holdout.codes, said != otherwise
     right_otherwise = otherwise == holdout.codes
-    validity, advice = ledger.checked(model, after, number)
+    validity, advice = simulation.ledger.checked(model, after, step.number)
     return Round(
-        number=number,
-        crowd=crowd,
+        number=step.number,
+        crowd=step.crowd,
         on_record=done.on_record,
         batch=done.people,
         origin=done.origin,
@@ -223,17 +213,17 @@ def measured(
         state=after,
         shadow=shadow,
         acts=done.acts,
-        outcomes={name: one.outcome(model, after.parameters) for name, one in questions.items()},
-        before={name: one.outcome(model, before.parameters) for name, one in questions.items()},
-        critical_mass=critical_mass,
+        outcomes={name: one.outcome(model, after.parameters) for name, one in simulation.questions.items()},
+        before={name: one.outcome(model, before.parameters) for name, one in simulation.questions.items()},
+        critical_mass=masses,
         accuracy=share(right),
         groups=_by_group(holdout.groups, right, right_otherwise, changed),
         collateral=share(changed),
         accuracy_fall=share(right_otherwise) - share(right),
         validity=validity,
         advice=advice,
-        actors={act.name: _of_actor(act, done, filtered, spent[act.name].heaviest) for act in done.acts},
-        spent={name: (one.persons, one.totals) for name, one in spent.items()},
+        actors={act.name: _of_actor(act, done, filtered, step.spent[act.name].heaviest) for act in done.acts},
+        spent={name: (one.persons, one.totals) for name, one in step.spent.items()},
         shift=float(np.linalg.norm(after.flat - before.flat)),
         changed=share(said != earlier),
         retrained=bool(after.retrained),

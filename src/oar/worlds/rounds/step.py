@@ -92,8 +92,7 @@ class SimulationRound:
         crowd = self.on_record(state, acts)
 
         def relabel(rows: Rows, features: Any) -> Rows:
-            model = world.operator.model, state
-            return labels_after(world.labels, world.arrivals, crowd, rows, features, model, self.number, rng)
+            return labels_after(world, state, crowd, rows, features, self.number, rng)
 
         return handed_in(self.simulation.register, crowd, acts, relabel)
 
