@@ -6,7 +6,7 @@ competing collective is one of the `others`, for whom only deeds are recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from oar.typing import SignalLike, SolverLike
 from oar.worlds.actors.common import handed_in_before, handed_in_now, population
 from oar.worlds.collective import Collective, CollectiveActor, CollectiveView, is_policy, within
 from oar.worlds.policies.planned import Replan
-from oar.worlds.protocol import Caps, Deed, View
+from oar.worlds.protocol import Caps, Deed, Rows, View
 
 
 @with_near_names
@@ -81,7 +81,7 @@ class CompetingCollective:
     name: str = field(init=False, repr=False)
     caps: Caps = field(init=False, repr=False)
     stale: int = field(init=False, repr=False)
-    members: Any = field(init=False, repr=False)
+    members: Callable[..., Rows] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
