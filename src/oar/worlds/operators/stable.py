@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.checks import check_number, check_whole, choose, with_near_names
 from oar.errors import NumericsError, OptionError
@@ -30,7 +29,6 @@ from oar.signals.backpropagation import sharpness
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
-Array = NDArray[np.float64]
 MOST_STEPS = {"refit": 50, "gradient": 1_000}
 
 
