@@ -31,7 +31,7 @@ from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTas
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
-from oar.solvers.query.shortest_move import nearer_limits
+from oar.solvers.query.shortest_move import goal_limits, nearer_limits
 from oar.tolerances import TIGHT
 
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
@@ -82,11 +82,9 @@ class AdviceSolver:
         """Check the limits; the model is fitted when the first query asks."""
         self.people, self.model, self.encoding = people, model, people.table
         self.limits, self._given = limits.check(people.table.schema), limits
-        features = np.asarray(people.features, dtype=np.float64)
-        weights = people.row_weights
-        weights = weights / weights.sum()
-        centre = weights @ features
-        deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        weights = people.row_weights / people.row_weights.sum()
+        centre = weights @ self._examples
+        deviation = np.sqrt(weights @ (self._examples - centre) ** 2)
         rounding = CONSTANT * np.abs(centre)  # of a column that never varies
         self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
 
@@ -116,10 +114,13 @@ class AdviceSolver:
 
     def way(self, ask: PersonQuery, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
-        space = self.space(ask)
+        space, problem = self.space(ask), ask.problem
         if not self.exact:
-            return self._searched(ask.problem, space, care)
-        goal = self._leads(ask.problem, care)
+            if not space.size:
+                return ProposedChange(space, None, np.inf)
+            note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
+            return self._by_search(space, lambda part: SearchTask(part, self._outputs, problem, care * MARGIN), note)
+        goal = self._leads(problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):
             note = (
@@ -152,12 +153,6 @@ class AdviceSolver:
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
         return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
-
-    def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
-        if not space.size:
-            return ProposedChange(space, None, np.inf)
-        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-        return self._by_search(space, lambda part: SearchTask(part, self._outputs, problem, care * MARGIN), note)
 
     def _by_search(self, space: Space, task_of: Callable[[Space], PersonTask], note: str) -> ProposedChange:
         """Return what a search finds, with rules kept in one way or another."""
@@ -216,25 +211,17 @@ def _only(kept: list[tuple[str, str]], columns: Mapping[str, Limit]) -> Limits:
 
 
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
-    slopes, values = matrix[:, :-1], matrix[:, :-1] @ problem.query_features + matrix[:, -1]
+    normals, leads = goal_limits(problem, matrix)
+    values = matrix[:, :-1] @ problem.query_features + matrix[:, -1]
     if problem.regresses:
         within, target = problem.within, problem.goal_target
-        scales = np.abs(target) + within + np.abs(values - target)
+        scales = np.tile(np.abs(target) + within + np.abs(values - target), 2)
         scales = np.where(scales > 0, scales, 1.0)
         margins = np.minimum(1e-2 * care * MARGIN * scales, 0.5 * within)  # the range's edge is inside: rounding only
-        return Leads(
-            np.vstack([-slopes, slopes]),
-            np.concatenate([within - (values - target), within + (values - target)]),
-            np.tile(margins, 2),
-            np.tile(scales, 2),
-        )
-    if len(matrix) == 1:  # the second class's logit, measured against 0
-        slopes, values = np.vstack([np.zeros_like(slopes), slopes]), np.array([0.0, values[0]])
-    rivals = np.delete(np.arange(len(values)), problem.goal)
-    scales = np.full(rivals.size, 1 + float(np.abs(values).max()))
-    leads = values[problem.goal] - values[rivals]
-    margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
-    return Leads(slopes[problem.goal] - slopes[rivals], leads, margins, scales)
+    else:
+        scales = np.full(leads.size, 1 + float(np.abs(values).max()))
+        margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
+    return Leads(-normals, leads, margins, scales)
 
 
 def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:

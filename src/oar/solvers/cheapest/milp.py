@@ -31,11 +31,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.norms import Norm
 from oar.models.training import Array
 from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme, column_units
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.space import Leads, Space
-from oar.solvers.query.shortest_move import least_distance
+from oar.solvers.query.shortest_move import shortest_within
 
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
@@ -244,7 +245,7 @@ class Programme:
         split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
         question = MixedIntegerProgramme(
             costs=costs,
-            rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
+            rows=np.vstack([STIFF * split, more_rows]),
             room=np.concatenate([STIFF * self.room, more_room]),
             whole=np.append(self.space.whole[self.owner], np.full(others, switches)),
             bottom=np.zeros(costs.size),
@@ -296,10 +297,9 @@ class Programme:
         if size == 0:
             return fixed
         for _ in range(MOST_UNITS):
-            _, residual = least_distance(normals, room / size)
-            if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
+            away = shortest_within(normals, room / size, Norm(2.0))
+            if away is None:
                 return None
-            away = -residual[:-1] / residual[-1]
             fixed[free] = size * away / prices
             moved = self.space.tidy(fixed)
             paid = self.space.prices * np.abs(moved)
@@ -347,8 +347,7 @@ class _Squares:
         self.bent = np.flatnonzero(~space.switches)
         straight = np.where(space.switches, self.squares, 0.0)[programme.owner]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
-        self.rows: dict[tuple[int, float], Array] = {}
-        self.room: dict[tuple[int, float], float] = {}
+        self.lines: dict[tuple[int, float], tuple[Array, float]] = {}
         for share in (0.1, 0.25, 0.5, 1.0):
             self.support(share * first / space.prices)
 
@@ -369,7 +368,7 @@ class _Squares:
                 row = np.zeros(self.costs.size)
                 row[:parts][owner == entry] = slope
                 row[parts + place] = -1.0
-                self.rows[entry, at], self.room[entry, at] = row, below
+                self.lines[entry, at] = row, below
 
     def cheapest(self, cost: float) -> CheapestChange:
         """Return the change of the lowest sum of squares from below, with its root as bound.
@@ -377,8 +376,8 @@ class _Squares:
         `cost` is that of the best change so far, infinite where there is none yet.
         """
         unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
-        rows = np.array(list(self.rows.values())).reshape(len(self.rows), self.costs.size)
-        room = np.array(list(self.room.values())) / unit
+        rows = np.array([row for row, _ in self.lines.values()]).reshape(-1, self.costs.size)
+        room = np.array([below for _, below in self.lines.values()]) / unit
         rows[:, :parts] /= unit
         costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
         # Nothing that is cheaper has an entry that alone costs more.
@@ -433,13 +432,12 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
     flat = np.array([float(space.flat[space.column == column][0]) for column in bent])
     costs = np.concatenate([np.where(switches & ~paid, space.flat, 0.0)[owner], flat])
     tops = np.concatenate([high[programme.up], -low[programme.down]])
-    rows = []
-    for part in np.flatnonzero((~switches & ~paid)[owner]):
-        row = np.zeros(costs.size)
-        size = max(tops[part], 1.0)
-        row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
-        rows.append(row)
-    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), switches=True, bounds=(high, low))
+    some = np.flatnonzero((~switches & ~paid)[owner])
+    each, sizes = np.arange(some.size), np.maximum(tops[some], 1.0)
+    rows = np.zeros((some.size, costs.size))
+    rows[each, some] = 1 / sizes
+    rows[each, parts + np.searchsorted(bent, space.column[owner[some]])] = -tops[some] / sizes
+    found = programme.run(costs, rows, np.zeros(len(rows)), switches=True, bounds=(high, low))
     if not found.found:
         return found
     change = _without_dust(programme, found.change)

@@ -120,14 +120,18 @@ class SearchTask(PersonTask):
 
     def leads(self, values: Array) -> tuple[Array, Array]:
         """Return leads (m, r) for outputs (m, o), and the size (m,) of what they are differences of."""
+        if not self.problem.regresses:
+            return self._differences(values), 1 + np.abs(values).max(axis=1)
+        off, target = values - self.problem.goal_target, self.problem.goal_target
+        return self.problem.within + self._differences(off), 1 + np.abs(target).max() + np.abs(off).max(axis=1)
+
+    def _differences(self, values: Array) -> Array:
+        """Return the goal's output less each rival's, or of values each one's way to either side (m, r)."""
         if self.problem.regresses:
-            off, within = values - self.problem.goal_target, self.problem.within
-            size = 1 + np.abs(self.problem.goal_target).max() + np.abs(off).max(axis=1)
-            return np.hstack([within - off, within + off]), size
-        if values.shape[1] == 1:
+            return np.hstack([-values, values])
+        if values.shape[1] == 1:  # the second class's logit, measured against 0
             values = np.hstack([np.zeros_like(values), values])
-        rivals = np.delete(np.arange(values.shape[1]), self.problem.goal)
-        return values[:, [self.problem.goal]] - values[:, rivals], 1 + np.abs(values).max(axis=1)
+        return values[:, [self.problem.goal]] - np.delete(values, self.problem.goal, axis=1)
 
     def worst(self, changes: Array) -> Array:
         """Return by how much (m,) the least lead is above its margin, in units of outputs; NaN counts as far below."""
@@ -141,13 +145,7 @@ class SearchTask(PersonTask):
         offset = self.space.basis @ change
         point = self.space.start + offset
         leads, sizes = self.leads(self.outputs.at(point[None]))
-        slopes = self.outputs.slope(point)
-        if self.problem.regresses:
-            slopes = np.vstack([-slopes, slopes])
-        else:
-            if len(slopes) == 1:
-                slopes = np.vstack([np.zeros_like(slopes), slopes])
-            slopes = slopes[self.problem.goal] - np.delete(slopes, self.problem.goal, axis=0)
+        slopes = self._differences(self.outputs.slope(point).T).T
         if not (np.isfinite(slopes).all() and np.isfinite(leads).all()):
             return None
         scales = np.full(len(slopes), sizes[0])

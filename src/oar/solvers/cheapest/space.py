@@ -92,6 +92,10 @@ class Space:
         first, last = np.where(mine, self.column, np.inf).min(axis=1), np.where(mine, self.column, -1).max(axis=1)
         return bool((mine & levels | (self.rows == 0)).all() and (self.room == 1).all() and (first == last).all())
 
+    def entries_of(self, name: str) -> NDArray[np.intp]:
+        """Return the entries of a column."""
+        return np.flatnonzero(self.column == self.encoding.schema.names.index(name))
+
     def cost(self, change: Array) -> float:
         """Return what v costs."""
         if self.kind == "l0":
@@ -206,21 +210,17 @@ def space_of(
     )
 
 
-def link_factors(said: LinearExpression, encoding: Encoding, dimensions: int) -> tuple[Array, Array]:
-    """Return by what a link multiplies values, and by what changes, (d,) each."""
-    found = np.zeros((2, dimensions))
-    for factors, given in zip(found, (said.values, said.changes), strict=True):
+def link_row(
+    said: LinearExpression, encoding: Encoding, start: Array, basis: Array
+) -> tuple[Array, float, Array, float]:
+    """Return a link's row (v,) and its room; and of what it adds up, before anything cancels, the row and the size."""
+    values, changes = np.zeros((2, start.size))
+    for factors, given in ((values, said.values), (changes, said.changes)):
         for name, factor in given.items():
             factors[encoding.places[name]] += factor
-    return found[0], found[1]
-
-
-def link_row(said: LinearExpression, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
-    """Return a link's row (v,); and of what it adds up, before anything cancels, the row and the size at the start."""
-    values, changes = link_factors(said, encoding, start.size)
     sizes = np.abs(values) + np.abs(changes)
-    size = abs(said.constant) + float((np.abs(values) + 2 * np.abs(changes)) @ np.abs(start))
-    return (values + changes) @ basis, sizes @ np.abs(basis), size
+    size = abs(said.constant) + float((sizes + np.abs(changes)) @ np.abs(start))
+    return (values + changes) @ basis, -said.constant - float(values @ start), sizes @ np.abs(basis), size
 
 
 def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array]:
@@ -230,7 +230,7 @@ def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) ->
         said = link.expression
         if all(said.values.get(name, 0.0) + said.changes.get(name, 0.0) == 0 for name in said.names):
             continue  # what cancels says nothing about moves
-        _, sizes, size = link_row(said, encoding, start, basis)
+        _, _, sizes, size = link_row(said, encoding, start, basis)
         errors.append(LINK_SLACK * sizes)
         slack.append(LINK_SLACK * size)
     return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
