@@ -169,18 +169,16 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
     Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
     its goal's label, and who has another label leaves.
     """
-    rows = open_.start.parts[1]
     if problem.regresses:
         return []
     features = np.asarray(problem.people.features, dtype=np.float64)
     spreads = features.std(axis=0)
     away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
     near = np.einsum("nd,nd->n", away, away)
-    wanted = np.zeros(rows.shape[1] + 1, dtype=bool)
-    wanted[list(problem.wishes[0].codes)] = True  # type: ignore[union-attr]
-    useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
-    useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
-    return [np.where(useful, near[:, None], np.inf)]
+    rows, codes = open_.start.parts[1], list(problem.wishes[0].codes)  # type: ignore[union-attr]
+    ranked = np.full((len(rows), rows.shape[1] + 1), np.inf)
+    ranked[:, [*codes, -1]] = np.where(rows[:, codes].sum(axis=1) < 1, near, np.inf)[:, None]
+    return [ranked]
 
 
 def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None = None) -> Changes:

@@ -126,12 +126,10 @@ def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...
 
 def ensemble(models: tuple[Differentiable, ...], number: int | None, seed: int) -> Ensemble:
     """Return so many surrogates: families in turns, from the second turn on on bootstrap draws."""
-    number = number or len(models)
-    chosen = [_turned(models[place % len(models)], place // len(models)) for place in range(number)]
-    drawn = np.random.SeedSequence([seed, 1]).generate_state(number)
-    return Ensemble(
-        tuple(chosen), tuple(int(drawn[place]) if place >= len(models) else None for place in range(number))
-    )
+    number, families = number or len(models), len(models)
+    chosen = tuple(_turned(models[place % families], place // families) for place in range(number))
+    drawn = np.random.SeedSequence([seed, 1]).generate_state(number).tolist()
+    return Ensemble(chosen, tuple(one if place >= families else None for place, one in enumerate(drawn)))
 
 
 def _turned(model: Differentiable, turn: int) -> Differentiable:
@@ -221,17 +219,17 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     Other people have the members' common budget (else the median one), as many participants, and limits on columns,
     but nobody's own.
     """
-    people = problem.people
+    people, perturb = problem.people, part_of(problem.action, Perturb) or Perturb(0.0)
     if public is people:
         return problem.of_model(model)
-    if themselves(people, public):
-        return replace(problem, people=public, model=model, action=_settled(problem))
+    if themselves(people, public):  # with those participants who were drawn
+        action = problem.action if perturb.participants is None else problem.with_action().action
+        return replace(problem, people=public, model=model, action=action)
     if problem.asked.among.size:
         raise OptionError(
             "public: must be the people themselves, or a share of them, where members ask, got others; leave it out."
         )
     problem.only_moves("a plan among other people")
-    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
     budgets = problem.allowance.everyones(people.size)
     acting = budgets > 0
     budget = float(np.median(budgets[acting])) if acting.any() else 0.0
@@ -240,12 +238,6 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     participants: Any = None if share in (0.0, 1.0) else share
     action = replace(perturb, budget=budget, limits=limits, participants=participants, seed=0 if participants else None)
     return replace(problem, people=public, model=model, action=action, keep=None)
-
-
-def _settled(problem: Problem) -> Any:
-    """Return the action with those participants who were drawn."""
-    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
-    return problem.action if perturb.participants is None else problem.with_action().action
 
 
 def _checked(problem: Problem, public: Population) -> Population:
@@ -332,11 +324,10 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, query: bool =
         still, moved = signals_at(own, Contribution()), signals_at(own, planned)
     except NumericsError as reason:
         return _nothing(problem, [*told, f"The surrogates could not be planned for: {reason}"])
-    chosen = problem
     if problem.best is not None:
-        chosen = _with_chosen(problem, problem.best.number, surrogates, found, moved)
-    candidate = _candidate(chosen, public, found, moved)
-    return Outlook(chosen, candidate, before, predicted, still, moved, ensembled, tuple(told), own)
+        problem = _with_chosen(problem, problem.best.number, surrogates, found, moved)
+    candidate = _candidate(problem, public, found, moved)
+    return Outlook(problem, candidate, before, predicted, still, moved, ensembled, tuple(told), own)
 
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
@@ -361,8 +352,7 @@ def _with_chosen(
         mask = found.plan.problem.allowance.acting(problem.people.size)
         return problem.with_action(participants=mask, seed=None)
     answers = Answers.of(problem)
-    moves = answers.to(signals)
-    gains = answers.scored(signals, moves)[0] - answers.scored(signals)[0]
+    gains = answers.scored(signals, answers.to(signals))[0] - answers.scored(signals)[0]
     gains = np.where(answers.budgets > 0, gains, -np.inf)
     return _with_members(problem, np.argsort(-gains, kind="stable")[:number])
 
@@ -396,22 +386,15 @@ def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Po
 
 
 def _planned(problem: Problem, query: bool) -> Proposal:
-    """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
+    """Plan for models that stand in for a black box: quickly for moves alone and a smooth sum of goals."""
     solver: Any = "auto"
-    if suits(problem):
+    smooth = problem.query.several == "mean" and not problem.undecided
+    if problem.just_moves and problem.within_balls and smooth:
         return quick_plan(problem, query)
     if problem.moves and problem.within_balls:
-        convex = problem.model.convex
-        solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
+        solver = ProjectedGradient(max_steps=100 if problem.model.convex else 20, tolerance=1e-4, restarts=0)
     found: Proposal = propose(Task(problem, "joint" if query else "collective", solver))
     return found
-
-
-def suits(problem: Problem) -> bool:
-    """Report whether a quick plan can be made: moves alone, on plain features, for a smooth sum of goals."""
-    alone = problem.just_moves and problem.within_balls
-    smooth = problem.query.several == "mean" and not problem.undecided
-    return alone and smooth
 
 
 def quick_plan(problem: Problem, query: bool) -> Proposal:

@@ -31,7 +31,7 @@ from oar.plans import Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
-from oar.solvers.black_box.exact.claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
+from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, outputs_of, own_way, proposal
 from oar.solvers.query.shortest_move import ruling_out, shortest_within
 
 MOST_SETS = 20_000  # neighbourhoods that are looked at
@@ -185,17 +185,17 @@ def regions_of(problem: Problem) -> Regions | None:
     sets = np.array(list(combinations(range(size), number)), dtype=np.intp)
     votes = np.eye(len(people.classes), dtype=np.intp)[people.codes(0, size)][sets].sum(axis=1)
     kinds, which = np.unique(votes, axis=0, return_inverse=True)
-    losses, reached = judged_counts(problem, kinds)
-    which = which.reshape(-1)
+    outputs, which = outputs_of(kinds), which.reshape(-1)
+    losses, reached = judged_outputs(problem, outputs)
     blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
     box = BlackBoxTraining(problem).unmoved(0)
 
     def said(move: Array) -> tuple[bool, float]:
-        logits = box.says((query + move)[None]).outputs
-        losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
+        counts = np.rint(np.exp(box.says((query + move)[None]).outputs) * number).astype(np.intp)
+        losses, reached = judged_outputs(problem, outputs_of(counts))
         return not reached[0], float(losses[0])
 
-    level, norm = levels(problem, outputs_of(kinds)), problem.allowance.norm
+    level, norm = levels(problem, outputs), problem.allowance.norm
     return Regions(offsets / unit, unit, blur, norm, sets, losses[which], reached[which], level, said)
 
 
