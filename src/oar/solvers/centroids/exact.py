@@ -8,6 +8,10 @@ because a weighted average of p-balls is a p-ball whose radius is the average of
 rises with the goal's distance d_g and falls with every other d_c, and each class moves only its own
 centroid, so the classes decouple: the goal's centroid comes as near as it can, all others go as far as
 they can. Everything here is O(k·d), and vectorised over radii.
+
+The paper's own heuristic, one gradient normalised to the budget, is here to be compared with, so it is neither
+safeguarded nor warm-started. For p = 2 it is exactly optimal for the members as long as ε ≤ d_g; past that the goal's
+centroid overshoots the query.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.query.shortest_move import ENOUGH, multipliers_against, nearer_limits, shortest_move_into
 from oar.solvers.registry import OfCentroids, Task
-from oar.solvers.settings import Exact
+from oar.solvers.settings import Exact, Paper
 
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
@@ -138,26 +142,21 @@ class Reach:
         slopes = [gradients[self.goal]]
         if touching:
             slopes = self._contact_slopes(gradients, directions[self.goal], query_move)
-        others = np.delete(np.arange(len(gradients)), self.goal)
-        members = self.radii[others] * (
-            dual.length(gradients[others]) + np.einsum("cd,cd->c", gradients[others], directions[others])
-        )
-        pull, radius = gradients[others].sum(axis=0), self.radii[self.goal]
+        members = self.radii * (dual.length(gradients) + np.einsum("cd,cd->c", gradients, directions))
+        pull, radius = gradients[self.others].sum(axis=0), self.radii[self.goal]
         least = np.inf
         for slope in slopes:
             own = -(pull + slope)
             goal_members = radius * (dual.length(slope) + slope @ directions[self.goal])
             query = self.query_budget * dual.length(own) + own @ query_move
             least = min(least, max(float(goal_members), 0.0) + max(float(query), 0.0))
-        return float(np.maximum(members, 0.0).sum()) + least + self._stuck(offsets)
+        return float(np.maximum(members[self.others], 0.0).sum()) + least + self._stuck(offsets)
 
     def _stuck(self, offsets: Array) -> float:
         """Return what rivals who stand on the query (and have no gradient there) could still gain, to first order."""
         distances = euclidean(offsets)
         on_query = (distances == 0) & (self.radii > 0)
         on_query[self.goal] = False
-        if not on_query.any():
-            return 0.0
         rates = np.exp(distances[self.goal] - distances - goal_loss(distances, self.goal))
         longest = self.norm.farthest_distance(np.zeros_like(offsets), self.radii)
         return float((rates * longest)[on_query].sum())
@@ -209,20 +208,18 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
             f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
             "try budgets or participants with oar.collective."
         )
-    query_budget = problem.query_budget if query else 0.0
     model: Any = problem.model
     centroids = model.fit(problem.people)
-    unit = unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions))
     return Reach(
         offsets=centroids.positions - problem.query_features,
         goal=problem.goal,
-        unit=unit,
+        unit=unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions)),
         scale=float(problem.allowance.budget) if problem.allowance.single else 1.0,
         norm=problem.allowance.norm,
         ties=rival_ties(centroids, problem.query_features, problem.goal),
         members=members,
         query=query,
-        query_budget=query_budget,
+        query_budget=problem.query_budget if query else 0.0,
     )
 
 
@@ -231,12 +228,9 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
     allowance, people = problem.allowance, problem.people
     if allowance.same_for_everyone:
         return np.ones(len(people.classes))
-    if allowance.single:
-        radii = allowance.acting(people.size).astype(np.float64)
-    else:
-        radii = allowance.everyones(people.size)
+    radii = (allowance.acting if allowance.single else allowance.everyones)(people.size)
     with np.errstate(over="ignore"):
-        units = people.class_sums(radii) / centroids.class_weights
+        units = people.class_sums(np.asarray(radii, dtype=np.float64)) / centroids.class_weights
     if not np.isfinite(units).all():
         raise DataError("budget: so large that sums of weights times budgets overflow; use smaller units.")
     return units
@@ -327,10 +321,10 @@ def propose(
     The solver is said to have finished if the gap is at most `tolerance` times the loss.
     """
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
-    bound = unrounded(float(reach.loss(reach.relaxed)), loss)
-    gap = reach.gap(directions, query_move)
-    finished = gap <= tolerance * loss
-    reachable, suffices = prospects(problem, reach)
+    bound, gap = unrounded(float(reach.loss(reach.relaxed)), loss), reach.gap(directions, query_move)
+    finished, (reachable, suffices) = gap <= tolerance * loss, prospects(problem, reach)
+    taken = counted(steps, "step", "steps")
+    ended = "" if finished else f"It took {taken}; allow more with max_steps, or accept a larger tolerance."
     hints = Hints()
     if not reach.members:  # (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2 is what the query must keep to be nearest
         limits = nearer_limits(reach.offsets, reach.goal)
@@ -346,7 +340,7 @@ def propose(
         passes=passes,
         suffices=suffices,
         reachable=reachable,
-        ended="" if finished else f"It took {counted(steps, 'step', 'steps')}; {MORE_STEPS}",
+        ended=ended,
         hints=hints,
     )
 
@@ -368,30 +362,21 @@ def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
     """Say which budget of the members would be enough (at optimal moves), or why none is."""
-    if problem.query.probability is not None:
-        return _what_makes_probable(problem, reach, problem.query.probability)
-    scale, blocker = smallest_scale(reach)
+    probability, blocker = problem.query.probability, None
+    if probability is None:
+        scale, blocker = smallest_scale(reach)
+        met, why = "reach the goal", why_never(problem, reach, blocker)
+    else:
+        scale, least = smallest_scale_for(reach, -float(np.log(probability)))
+        met = f"make the goal {probability:g} probable"
+        most = f"{np.exp(-least):.6g}"
+        why = f"however far they move, the goal is no more than {most} probable; let members of more classes take part."
     if scale == np.inf:
-        return f"no budget is enough with these participants: {why_never(problem, reach, blocker)}"
+        return f"no budget is enough with these participants: {why}"
     binding = "" if blocker is None else f" (class {problem.people.classes[blocker]!r} binds)"
-    return f"optimal moves reach the goal with {_budgets(problem, scale)}{binding}."
-
-
-def _budgets(problem: Problem, scale: float) -> str:
-    """Return budgets of this scale in words."""
     single = problem.allowance.single
-    return f"any budget above {scale:.6g}" if single else f"budgets more than {scale:.6g} times as large"
-
-
-def _what_makes_probable(problem: Problem, reach: Reach, probability: float) -> str:
-    """Say which budget of the members makes the goal as probable as it must be, or how far none gets."""
-    scale, least = smallest_scale_for(reach, -float(np.log(probability)))
-    if scale == np.inf:
-        return (
-            f"no budget is enough with these participants: however far they move, the goal is no more than "
-            f"{np.exp(-least):.6g} probable; let members of more classes take part."
-        )
-    return f"optimal moves make the goal {probability:g} probable with {_budgets(problem, scale)}."
+    budgets = f"any budget above {scale:.6g}" if single else f"budgets more than {scale:.6g} times as large"
+    return f"optimal moves {met} with {budgets}{binding}."
 
 
 def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
@@ -403,9 +388,6 @@ def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
             "let members of one of them take part."
         )
     return f"the query lies on the centroid of class {other!r}, and nobody of that class can move; let one take part."
-
-
-MORE_STEPS = "allow more with max_steps, or accept a larger tolerance."
 
 
 def no_signal(signal: Any) -> None:
@@ -424,3 +406,21 @@ class ExactCentroids(OfCentroids):
         no_signal(task.signal)
         reach, stay = reach_of(task.problem), np.zeros(task.problem.people.dimensions)
         return propose(task.problem, reach, reach.directions(), stay, solver=self.name, exact=True)
+
+
+class PaperAmongCentroids(OfCentroids):
+    """The paper's heuristic: one gradient, normalised to the budget."""
+
+    name, settings, verbs, auto = "paper", Paper, ("individual", "collective", "joint"), False
+
+    def propose(self, task: Task, settings: Paper) -> Proposal:
+        """Move members, query or both by one normalised gradient step from where they are."""
+        no_signal(task.signal)
+        reach = reach_of(task.problem, task.verb != "individual", task.query)
+        gradients = reach.gradients(reach.offsets)
+        # The query's move by δ moves every offset by −δ, so its descent direction is +Σ_c ∂L/∂μ_c.
+        ways = np.vstack([-gradients, gradients.sum(axis=0)])
+        lengths = reach.norm.length(ways)
+        ways /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        directions = np.where(reach.radii[:, None] == 0, 0.0, ways[:-1])
+        return propose(task.problem, reach, directions + 0.0, reach.query_budget * ways[-1] + 0.0, solver=self.name)

@@ -17,7 +17,7 @@ respect to each δ_i, step, projection onto each member's ball.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,11 +42,9 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     movers = np.flatnonzero(everyones > 0)
     radii, codes = everyones[movers], people.codes(0, people.size)[movers]
     classes = len(people.classes)
-    masses = (
-        people.row_weights[movers] / people.class_sums(None)[codes]
-    )  # m_i: by how much member i's move shifts its centroid
-
-    # Column i holds m_i in the row of i's class, so that the product with moves (n, d) gives the classes' shifts.
+    # Column i holds m_i, by which i's move shifts its centroid, in the row of i's class: the product with moves (n, d)
+    # gives the classes' shifts.
+    masses = people.row_weights[movers] / people.class_sums(None)[codes]
     averaging = csc_array((masses, codes, np.arange(movers.size + 1)), shape=(classes, movers.size))
 
     def shifts(moves: Array) -> Array:
@@ -76,7 +74,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     nudge = np.where(stuck, 1e-3 * reach.norm.farthest(reach.offsets, np.ones(classes)), 0.0)
     starts = [(radii[:, None] * nudge.take(codes, axis=0))[None]]
     if allowance.same_for_everyone:
-        own = dataclasses.replace(problem, query=Query(problem.query_features, problem.query.goal))
+        own = replace(problem, query=Query(problem.query_features, problem.query.goal))
         search_settings = ProjectedGradient(random_starts=settings.random_starts, seed=settings.seed)
         individual = query_moves.solve(own, members=False, settings=search_settings).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))

@@ -39,10 +39,7 @@ WIDEST = 'oar.joint(problem, solver="widest-lead") finds moves that reach it, wh
 def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Proposal:
     """Move the query, and the members too if `members`, to the least goal loss found."""
     reach = reach_of(problem, members, query=True)
-    batch = QueryBatch(
-        reach.offsets[None], np.array([reach.goal]), reach.radii[None], np.array([reach.query_budget]), reach.norm
-    )
-    found = best_moves(batch, settings)
+    found = best_moves(QueryBatch.of(reach), settings)
     query_move = found.points[0] + 0.0
     proposal = _proposed(problem, reach, query_move, "projected-gradient", settings.smallest_gap, found.steps)
     short = problem.query.probability is None and members and _lead(reach, query_move) <= 0
@@ -52,8 +49,7 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
 
 
 def _proposed(problem: Problem, reach: Reach, query_move: Array, solver: str, tolerance: float, steps: int) -> Proposal:
-    """Return the query's move with the members' best answer to it."""
-    directions = replace(reach, offsets=reach.offsets - query_move).directions()
+    directions = replace(reach, offsets=reach.offsets - query_move).directions()  # the members' best answer
     return propose(problem, reach, directions, query_move, solver=solver, tolerance=tolerance, steps=steps)
 
 
@@ -71,10 +67,7 @@ def widest_lead(reach: Reach, settings: ProjectedGradient) -> tuple[Array, int]:
     best, steps, moves = -np.inf, 0, np.zeros((1, 1, reach.offsets.shape[1]))
     for unit in SHARPER:
         larger = unit / size
-        budgets = np.array([larger * reach.query_budget])
-        batch = QueryBatch(
-            larger * reach.offsets[None], np.array([reach.goal]), larger * reach.radii[None], budgets, reach.norm
-        )
+        batch = QueryBatch.of(reach, larger)
         starts = np.concatenate([larger * moves, start_moves(batch, settings)], axis=1)
         found = _best(batch, np.arange(1), starts, settings, odds=True)
         moved, steps = found.points[0] / larger, steps + found.steps
@@ -93,6 +86,12 @@ class QueryBatch:
     radii: Array
     budgets: Array
     norm: Norm
+
+    @classmethod
+    def of(cls, reach: Reach, unit: float = 1.0) -> QueryBatch:
+        """Return a problem's only query, with everything so many times as large."""
+        budgets = np.array([unit * reach.query_budget])
+        return cls(unit * reach.offsets[None], np.array([reach.goal]), unit * reach.radii[None], budgets, reach.norm)
 
 
 def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
@@ -134,12 +133,7 @@ def _best(
 
 
 def _search(
-    batch: QueryBatch,
-    queries: NDArray[np.intp],
-    starts: Array,
-    settings: ProjectedGradient,
-    touching: bool,
-    odds: bool,
+    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, touching: bool, odds: bool
 ) -> Minimum:
     """Return the best move of each of some queries, from its own starts (q, s, d)."""
     count, tries, dimensions = starts.shape
@@ -211,10 +205,9 @@ def _objective(
 
     def project(moves: Array, rows: Rows) -> Array:
         queries = owner[rows]
-        budgets = batch.budgets[queries]
+        goals, budgets = batch.goals[queries], batch.budgets[queries]
         if not touching:
             return norm.project(moves, budgets)
-        goals = batch.goals[queries]
         return project_onto_both(norm, moves, budgets, batch.offsets[queries, goals], batch.radii[queries, goals])
 
     def gap(moves: Array, gradients: Array, rows: Rows) -> Array:

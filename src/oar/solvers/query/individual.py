@@ -51,12 +51,12 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
     convex: bool = problem.model.linear and problem.plain
-    hints = Hints()
+    hints, prospects = Hints(), dict[str, Any]()
     if convex:  # the model's matrix, and multipliers for what the query must keep to get its goal
         matrix = training.matrix(fit.parameters)
         limits = goal_limits(problem, matrix)
         against = multipliers_against(*limits, problem.allowance.norm, problem.query_budget)
-        hints = Hints(multipliers=against, slopes=matrix)
+        hints, prospects = Hints(multipliers=against, slopes=matrix), _prospects(problem, matrix)
     return Proposal(
         plan=_alone(problem, training, fit, found.move + 0.0),
         solver="projected-gradient",
@@ -69,22 +69,17 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         passes=training.passes,
         residual=found.residual,
         hints=hints,
-        **_prospects(problem, training, fit),
+        **prospects,
     )
 
 
-def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
+def _prospects(problem: Problem, matrix: Array) -> dict[str, Any]:
     """Say which budget reaches the goal of a linear model, where least loss is another aim than the goal's region."""
-    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:
-        return {}
-    shortest = shortest_linear_move(problem, training.matrix(fit.parameters))
+    shortest = shortest_linear_move(problem, matrix) if problem.query.probability is None else None
     if shortest is None or not shortest.any():
         return {}
     least = float(problem.allowance.norm.length(shortest))
-    return {
-        "reachable": least < problem.query_budget * (1 - SURELY),
-        "suffices": ENOUGH.format(least),
-    }
+    return {"reachable": least < problem.query_budget * (1 - SURELY), "suffices": ENOUGH.format(least)}
 
 
 def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
@@ -142,14 +137,13 @@ def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
         if not better < loss - GAINED * abs(loss):
             break
         here, loss, slopes = best, better, there
-    stuck = FeasibleRegions(measured.unruled, ONE).nobody_moves
-    move = measured.exactly(here)[0]
+    everywhere = FeasibleRegions(measured.unruled, ONE)
     return Proposal(
-        plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
+        plan=MemberPlan(problem, measured.exactly(here)[0], np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
-        gap=FeasibleRegions(measured.unruled, ONE).gap(here, slopes),
-        exact=stuck,
+        gap=everywhere.gap(here, slopes),
+        exact=everywhere.nobody_moves,
         finished=steps < MOST_ROUNDS,
         steps=steps,
         passes=training.passes,

@@ -142,8 +142,7 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     scale does not matter.
     """
     lengths = euclidean(normals)
-    if not (lengths > 0).all():
-        lengths = np.where(lengths > 0, lengths, 1.0)
+    lengths = np.where(lengths > 0, lengths, 1.0)
     unit_normals, unit_slack = normals / lengths[:, None], slack / lengths
     size = max(float(np.abs(unit_slack).max(initial=0.0)), np.finfo(float).tiny)
     try:
@@ -205,13 +204,8 @@ def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float
     bounds = dimensions if norm.p == 1 else 1
     # Variables are δ and t, with |δ_j| ≤ t_j (p = 1) or ≤ t (p = ∞); minimise Σ t.
     ties = np.eye(dimensions) if norm.p == 1 else np.ones((dimensions, 1))
-    limits = np.block(
-        [
-            [normals, np.zeros((count, bounds))],
-            [np.eye(dimensions), -ties],
-            [-np.eye(dimensions), -ties],
-        ]
-    )
+    both = np.vstack([np.eye(dimensions), -np.eye(dimensions)])
+    limits = np.block([[normals, np.zeros((count, bounds))], [both, -np.tile(ties, (2, 1))]])
     levels = np.concatenate([slack, np.zeros(2 * dimensions)])
     costs = np.concatenate([np.zeros(dimensions), np.ones(bounds)])
     free = [(None, None)] * dimensions + [(0, None)] * bounds
