@@ -36,13 +36,10 @@ class Lattice:
         self.rules = measured.rules
         self.plausible_only = measured.where.bounded  # moves must end where people are
         self._ruled = measured.ruled  # asked only where there are rules
-        offered = np.ones(self.steps.size, dtype=bool)  # a category is offered in its first coordinate's place
-        for each in self.region.levels:
-            offered[each.place.start + 1 : each.place.stop] = False
+        self.plain, offered = np.ones((2, self.steps.size), dtype=bool)  # plain: not of a category
+        for each in self.region.levels:  # a category is offered in its first coordinate's place
+            self.plain[each.place] = offered[each.place.start + 1 : each.place.stop] = False
         self.offered = np.flatnonzero(offered)
-        self.plain = np.ones(self.steps.size, dtype=bool)  # not of a category
-        for each in self.region.levels:
-            self.plain[each.place] = False
 
     def of(self, rows: NDArray[np.intp]) -> Lattice:
         """Return the same of some of the people."""
@@ -301,26 +298,20 @@ class Lattice:
         """
         region, steps = self.region, self.steps
         people = np.arange(len(whole))
-        levelled = np.zeros(whole.shape[1], dtype=bool)
         for each in region.levels:
-            levelled[each.place] = True
             for level in range(each.place.stop - each.place.start):
                 switch = np.zeros((len(whole), each.place.stop - each.place.start))
                 switch[people, each.current] -= each.size
                 switch[:, level] += each.size
                 yield from self._either(whole, each.place, switch)
-        for column in np.flatnonzero(self.discrete & ~levelled):
+        for column in np.flatnonzero(self.discrete & self.plain):
             place, step = slice(column, column + 1), steps[column]
-            here = whole[:, place]
-            least, most = region.lower[:, place], region.upper[:, place]
-            reach = region.radii[:, None]
-            for aim in (
-                np.zeros_like(here),
-                here + step,
-                here - step,
-                step * np.floor(np.minimum(most, reach) / step + ALMOST),
-                -step * np.floor(np.minimum(-least, reach) / step + ALMOST),
-            ):
+            here, reach = whole[:, place], region.radii[:, None]
+            down, up = (
+                step * np.floor(np.minimum(most[:, place], reach) / step + ALMOST)
+                for most in (-region.lower, region.upper)
+            )
+            for aim in (np.zeros_like(here), here + step, here - step, up, -down):
                 yield from self._either(whole, place, aim)
 
     def changed(self, moves: Array) -> Iterator[Array]:
