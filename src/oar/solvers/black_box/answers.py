@@ -80,13 +80,10 @@ def _heard(training: Any, model: Differentiable, parameters: Array, signal: Arra
 
 
 class Answers:
-    """The responses of one problem's people to scores, within their own limits.
-
-    Shares of the way to a response are tried one after the other.
-    """
+    """The responses of one problem's people to scores, within their own limits."""
 
     on_table = False
-    shares: tuple[float, ...] = (1.0, 0.5, 0.25)
+    shares: tuple[float, ...] = (1.0, 0.5, 0.25)  # of the way to a response, tried one after the other
 
     def __init__(self, problem: Problem, rows: Array | None = None) -> None:
         """Keep everyone's features, labels and limits; `rows` are other labels (n, k) than their own."""

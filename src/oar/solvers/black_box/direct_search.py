@@ -122,10 +122,7 @@ def search(
     query: bool = False,
     on_step: OnStep = silent,
 ) -> DirectSearchResult:
-    """Search from staying put and from what surrogates plan.
-
-    Labels and weights are those of `first`, where there are any; it is the start then.
-    """
+    """Search from staying put, what surrogates plan, and before that `first`, whose labels and weights then stay."""
     starts = [*first, *([outlook.candidate] if outlook.planned else [])]
     begun = [trials.stay, *starts]
     start = (starts or begun)[0]

@@ -151,8 +151,8 @@ def _whole(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, i
         bounds = whole.rest(fixed)
         for _ in range(8):  # what need not be whole, a little to all sides, within its own bounds
             aside = rest + np.where(whole.discrete, 0.0, rng.normal(size=rest.shape)) * 0.3 * measured.unruled.radii[0]
-            others.append(fixed + whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper)))
-        others = [whole.settled(other, here) for other in others]
+            beside = whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper))
+            others.append(whole.settled(fixed + beside, here))
         if not others:
             break
         best, found = judged(others)

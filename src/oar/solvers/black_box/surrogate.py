@@ -339,9 +339,7 @@ def _nothing(problem: Problem, told: list[str]) -> Outlook:
 
 
 def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
-    mask = np.zeros(problem.people.size, dtype=bool)
-    mask[members] = True
-    return problem.with_action(participants=mask, seed=None)
+    return problem.with_action(participants=np.isin(np.arange(problem.people.size), members), seed=None)
 
 
 def _with_chosen(

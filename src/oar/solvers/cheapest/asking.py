@@ -27,7 +27,7 @@ from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
 from oar.solvers.cheapest.highs import CheapestChange
 from oar.solvers.cheapest.milp import settled, solve
-from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTask, SearchTask, search
+from oar.solvers.cheapest.nonlinear_search import Outputs, PersonTask, search, task_of_leads, task_of_outputs
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
@@ -119,7 +119,9 @@ class AdviceSolver:
             if not space.size:
                 return ProposedChange(space, None, np.inf)
             note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-            return self._by_search(space, lambda part: SearchTask(part, self._outputs, problem, care * MARGIN), note)
+            return self._by_search(
+                space, lambda part: task_of_outputs(part, self._outputs, problem, care * MARGIN), note
+            )
         goal = self._leads(problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):
@@ -127,7 +129,7 @@ class AdviceSolver:
                 f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, "
                 "and a cheaper one where people are may exist."
             )
-            return self._by_search(space, lambda part: LinearTask(part, goal), note)
+            return self._by_search(space, lambda part: task_of_leads(part, goal), note)
         return ProposedChange.of(space, found)
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
@@ -189,10 +191,7 @@ class AdviceSolver:
         return np.asarray(self.people.features, dtype=np.float64)
 
     def conflict(self, ask: PersonQuery, accepts: Accepts) -> tuple[str, ...]:
-        """Return limits that together rule the goal out: one is left out if the others are proved to do so without it.
-
-        A deletion filter; what is kept is what nothing proves to be needless.
-        """
+        """Return limits that together rule the goal out, without those that are proved to be needless one by one."""
         columns = {**self.limits.columns, **self._checked(ask.own)}
         named = {"column": columns, "link": self.limits.links, "rule": self.limits.rules}
         kept = [(kind, name) for kind, names in named.items() for name in names]

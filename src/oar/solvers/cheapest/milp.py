@@ -172,13 +172,11 @@ class Programme:
         return replace(found, change=change, cost=float(prices @ np.abs(change)))
 
     def _filled(self, prices: Array) -> CheapestChange | None:
-        """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it.
-
-        All levels of a category cost the same, so that the one that raises the lead most is enough.
-        """
+        """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it."""
         gains, need = -self.normals[0], -float(self.room[0])
         tops, sizes = np.where(gains > 0, self.space.high, -self.space.low), np.abs(gains)
         useful = [entry for entry in np.argsort(sizes).tolist() if sizes[entry] > 0 and tops[entry] > 0]
+        # All levels of a category cost the same, so that the one that raises the lead most is enough.
         items = list({int(self.space.column[entry]): entry for entry in useful}.values())
         try:
             amounts = filled(
@@ -277,10 +275,7 @@ class Programme:
         return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
-        """Return v with the whole entries of `change` and the numbers of least Σ (price v)²; None where no numbers do.
-
-        A least-distance problem (Lawson & Hanson 1974, chapter 23), as for the shortest move into a region.
-        """
+        """Return v with the whole entries of `change` and numbers of least Σ (price v)²; None where no numbers do."""
         free = np.flatnonzero(~self.space.whole)
         if not free.size:
             return change if self.keeps(change) else None
@@ -371,10 +366,7 @@ class _Squares:
                 self.lines[entry, at] = row, below
 
     def cheapest(self, cost: float) -> CheapestChange:
-        """Return the change of the lowest sum of squares from below, with its root as bound.
-
-        `cost` is that of the best change so far, infinite where there is none yet.
-        """
+        """Return the change of the lowest sum, with its root as bound; `cost` is the best so far, or infinite."""
         unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
         rows = np.array([row for row, _ in self.lines.values()]).reshape(-1, self.costs.size)
         room = np.array([below for _, below in self.lines.values()]) / unit

@@ -141,10 +141,9 @@ def _asked(costs: Array, rows: Array, room: Array, bounds: Array) -> tuple[Array
 
 
 def _nearest(statement: Statement, part: CertificateRegion) -> Relaxation:
-    """Return multipliers of the least-distance problem (Lawson & Hanson 1974, chapter 23) of entries times prices.
+    """Return multipliers of the least distance of entries times prices: 2u / −r_{d+1} by `least_distance`.
 
-    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its
-    multipliers are 2u / −r_{d+1}; where r = 0 nothing is in the part, and u itself shows it.
+    Where r = 0 nothing is in the part, and u itself shows it.
     """
     prices, count = statement.prices, len(part.room)
     fixed = np.where(part.low == part.high, part.low, 0.0)  # an entry between equal bounds is no longer one to be found

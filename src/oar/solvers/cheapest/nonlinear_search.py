@@ -89,17 +89,16 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class PersonTask:
-    """One person's search: what they may change, and how far the goal is."""
+    """One person's search: what they may change, and how far the goal is.
+
+    Attributes:
+        worst: by how much (m,) the least lead is above its margin, in units of outputs, after changes (m, v).
+        linear: the leads as linearised at a change, seen from the start; None where they have no slopes there.
+    """
 
     space: Space
-
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
-        raise NotImplementedError
-
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
-        raise NotImplementedError
+    worst: Callable[[Array], Array]
+    linear: Callable[[Array], Leads | None]
 
     def reached(self, changes: Array) -> NDArray[np.bool_]:
         """Report which changes reach the goal and keep every limit."""
@@ -110,64 +109,49 @@ class PersonTask:
         return good
 
 
-@dataclass(frozen=True, eq=False)
-class SearchTask(PersonTask):
-    """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
+def task_of_outputs(space: Space, outputs: Outputs, problem: Problem, margin: float) -> PersonTask:
+    """Return the search with outputs as leads of the goal, in units in which what matters is about 1."""
 
-    outputs: Outputs
-    problem: Problem
-    margin: float
-
-    def leads(self, values: Array) -> tuple[Array, Array]:
-        """Return leads (m, r) for outputs (m, o), and the size (m,) of what they are differences of."""
-        if not self.problem.regresses:
-            return self._differences(values), 1 + np.abs(values).max(axis=1)
-        off, target = values - self.problem.goal_target, self.problem.goal_target
-        return self.problem.within + self._differences(off), 1 + np.abs(target).max() + np.abs(off).max(axis=1)
-
-    def _differences(self, values: Array) -> Array:
-        """Return the goal's output less each rival's, or of values each one's way to either side (m, r)."""
-        if self.problem.regresses:
+    def differences(values: Array) -> Array:  # the goal's output less each rival's, or values to either side (m, r)
+        if problem.regresses:
             return np.hstack([-values, values])
         if values.shape[1] == 1:  # the second class's logit, measured against 0
             values = np.hstack([np.zeros_like(values), values])
-        return values[:, [self.problem.goal]] - np.delete(values, self.problem.goal, axis=1)
+        return values[:, [problem.goal]] - np.delete(values, problem.goal, axis=1)
 
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs; NaN counts as far below."""
-        points = self.space.start + changes @ self.space.basis.T
-        leads, sizes = self.leads(self.outputs.at(points))
-        margin = min(self.margin, self.problem.within) if self.problem.regresses else self.margin
-        return np.nan_to_num(leads.min(axis=1) / sizes - margin, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    def leads_at(points: Array) -> tuple[Array, Array]:  # (m, r), and the size (m,) of what they are differences of
+        values = outputs.at(points)
+        if not problem.regresses:
+            return differences(values), 1 + np.abs(values).max(axis=1)
+        off, target = values - problem.goal_target, problem.goal_target
+        return problem.within + differences(off), 1 + np.abs(target).max() + np.abs(off).max(axis=1)
 
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
-        offset = self.space.basis @ change
-        point = self.space.start + offset
-        leads, sizes = self.leads(self.outputs.at(point[None]))
-        slopes = self._differences(self.outputs.slope(point).T).T
+    def worst(changes: Array) -> Array:
+        leads, sizes = leads_at(space.start + changes @ space.basis.T)
+        least = leads.min(axis=1) / sizes - (min(margin, problem.within) if problem.regresses else margin)
+        return np.nan_to_num(least, nan=-np.inf, posinf=np.inf, neginf=-np.inf)  # NaN counts as far below
+
+    def linear(change: Array) -> Leads | None:
+        offset = space.basis @ change
+        leads, sizes = leads_at((space.start + offset)[None])
+        slopes = differences(outputs.slope(space.start + offset).T).T
         if not (np.isfinite(slopes).all() and np.isfinite(leads).all()):
             return None
         scales = np.full(len(slopes), sizes[0])
-        return Leads(slopes, leads[0] - slopes @ offset, 2 * self.margin * scales, scales)
+        return Leads(slopes, leads[0] - slopes @ offset, 2 * margin * scales, scales)
+
+    return PersonTask(space, worst, linear)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearTask(PersonTask):
-    """One person's search with linear leads, where a programme alone cannot know what is allowed."""
+def task_of_leads(space: Space, goal: Leads) -> PersonTask:
+    """Return the search with linear leads, where a programme alone cannot know what is allowed."""
 
-    goal: Leads
-
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
-        goal = self.goal
-        leads = goal.leads + changes @ self.space.basis.T @ goal.slopes.T
+    def worst(changes: Array) -> Array:
+        leads = goal.leads + changes @ space.basis.T @ goal.slopes.T
         # Where there is no rival there is nothing to be short of.
         return ((leads - goal.margins) / goal.scales).min(axis=1, initial=np.inf)
 
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads themselves."""
-        return self.goal
+    return PersonTask(space, worst, lambda change: goal)
 
 
 def search(task: PersonTask, examples: Array) -> CheapestChange:
@@ -204,10 +188,7 @@ def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
 
 
 def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
-    """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
-
-    With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
-    """
+    """Walk by linearised programmes (of the cost itself if `exact`, else "l1"); return the cheapest that gets there."""
     here, found = start, []
     value, lack = _merit(task, here)
     if lack == 0 and here.any():

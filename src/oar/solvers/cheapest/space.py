@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,10 +145,7 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """Leads of the goal, leads + slopes·δ (r,), with slopes (r, d), which are to be above margins (r,).
-
-    Scales (r,) are the size of what leads are differences of.
-    """
+    """Leads of the goal, leads + slopes·δ (r,), to be above margins; scales are of what they are differences of."""
 
     slopes: Array
     leads: Array
@@ -179,9 +175,10 @@ def space_of(
         found = measure(theirs, encoding, rows, np.array([0.5, 0.5, 0.0]), np.full(3, np.inf), norm)
     low, high = (bounds[QUERY] / found.costs for bounds in (found.region.lower, found.region.upper))
     merged = Limits({**limits.columns, **own}, limits.links, {}, limits.rules, limits.plausible)
-    entries = list(_entries(encoding, merged, start, found, low, high))
-    basis = np.column_stack([one.vector for one in entries]) if entries else np.zeros((start.size, 0))
-    column = np.array([one.column for one in entries], dtype=np.intp)
+    entries = list(zip(*_entries(encoding, merged, start, found, low, high), strict=True)) or [()] * 7
+    vectors, lows, highs, whole, prices, flat, columns = entries
+    basis = np.column_stack(vectors) if vectors else np.zeros((start.size, 0))
+    column = np.array(columns, dtype=np.intp)
     kinds = [one.kind for one in encoding.schema]
     categories = np.array([number for number in np.unique(column) if kinds[number] == "category"], dtype=np.intp)
     groups = (column == categories[:, None]).astype(np.float64)  # at most one level of each
@@ -194,11 +191,11 @@ def space_of(
         start=start,
         kind=kind,
         basis=basis,
-        low=np.array([one.low for one in entries], dtype=np.float64),
-        high=np.array([one.high for one in entries], dtype=np.float64),
-        whole=np.array([one.whole for one in entries], dtype=bool),
-        prices=np.array([one.price for one in entries], dtype=np.float64),
-        flat=np.array([one.flat for one in entries]),
+        low=np.array(lows, dtype=np.float64),
+        high=np.array(highs, dtype=np.float64),
+        whole=np.array(whole, dtype=bool),
+        prices=np.array(prices, dtype=np.float64),
+        flat=np.array(flat, dtype=np.float64),
         column=column,
         rows=np.vstack([links @ basis, groups]),
         room=np.concatenate([room, np.ones(len(groups))]),
@@ -236,22 +233,13 @@ def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) ->
     return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
 
 
-class _Entry(NamedTuple):
-    """An entry of v: what it does to coordinates (d,), its bounds, whether it is whole, its costs, and its column."""
-
-    vector: Array
-    low: float
-    high: float
-    whole: bool
-    price: float
-    flat: float
-    column: int
-
-
 def _entries(
     encoding: Encoding, limits: Limits, start: Array, found: CostRegion, low: Array, high: Array
-) -> Iterator[_Entry]:
-    """Yield the entries of v, column by column; those that cannot move are left out."""
+) -> Iterator[tuple[Array, float, float, bool, float, float, int]]:
+    """Yield the entries of v, column by column; those that cannot move are left out.
+
+    Of each: what it does to coordinates (d,), its bounds, whether it is whole, its costs, and its column.
+    """
 
     def along(at: int, size: float) -> Array:
         vector = np.zeros(start.size)
@@ -266,7 +254,7 @@ def _entries(
             held = at + int(start[place].argmax())
             for level in range(at, place.stop):
                 if level != held and high[level] > 0:
-                    yield _Entry(along(level, 1.0) - along(held, 1.0), 0.0, 1.0, True, flat, flat, number)
+                    yield along(level, 1.0) - along(held, 1.0), 0.0, 1.0, True, flat, flat, number
             continue
         if step > 0:
             near = [NEARLY + 1e-15 * abs(end / step) for end in (low[at], high[at])]
@@ -275,4 +263,4 @@ def _entries(
         else:
             size, price, bottom, top = 1 / cost, 1.0, low[at] * cost, high[at] * cost
         if bottom < 0 or top > 0:
-            yield _Entry(along(at, size), min(bottom, 0.0), max(top, 0.0), bool(step > 0), price, flat, number)
+            yield along(at, size), min(bottom, 0.0), max(top, 0.0), bool(step > 0), price, flat, number

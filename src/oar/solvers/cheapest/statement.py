@@ -27,7 +27,10 @@ NEARLY = 1e-9
 
 def statement_of(space: Space, slopes: Array, errors: Array, leads: Array) -> Statement:
     """Return what is kept by every change whose leads, (slopes + D) v + leads with |D| ≤ errors, are 0 at least."""
-    steps, waste = _off_steps(space)
+    values, sizes = _values(space)
+    kinds = np.array([column.kind for column in space.encoding.schema])  # numbers are not whole
+    stepped = space.whole & (kinds[space.column] == "number")
+    steps = np.where(stepped, 16 * _rounding(space) * values / sizes, 0.0)  # by which a stepped number may be off
     low, high = _outwards(space, steps)
     rows = np.vstack([-slopes, space.rows])
     return Statement(
@@ -42,7 +45,7 @@ def statement_of(space: Space, slopes: Array, errors: Array, leads: Array) -> St
         errors=np.vstack([errors, space.row_errors]) + 8 * EPS * np.abs(rows),
         room=np.concatenate([leads, space.room + space.row_slack]) + np.abs(rows) @ steps,
         rules=tuple(_ways(space, rule, steps) for rule in space.rules),
-        waste=waste,
+        waste=0.0 if space.kind == "l0" else float(space.prices @ steps),
     )
 
 
@@ -61,14 +64,6 @@ def _values(space: Space) -> tuple[Array, Array]:
     """Return the values (v,) before the change of what entries move, and how far one unit of each moves it."""
     main = np.abs(space.basis).argmax(axis=0)
     return np.abs(space.start[main]), np.abs(space.basis[main, np.arange(space.size)])
-
-
-def _off_steps(space: Space) -> tuple[Array, float]:
-    """Return by how much (v,) of a step a stepped number may be off it, and what that may save."""
-    values, sizes = _values(space)
-    kinds = np.array([column.kind for column in space.encoding.schema])  # numbers are not whole
-    off = np.where(space.whole & (kinds[space.column] == "number"), 16 * _rounding(space) * values / sizes, 0.0)
-    return off, 0.0 if space.kind == "l0" else float(space.prices @ off)
 
 
 def _outwards(space: Space, steps: Array) -> tuple[Array, Array]:

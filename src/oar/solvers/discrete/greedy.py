@@ -42,14 +42,11 @@ DONE = 1e-6  # of the loss at first: what is left above the least possible loss 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of search: refits of one search before it makes changes in batches, and changes that a step tries.
+    """The amount of search."""
 
-    The search is repeated from `starts` first changes.
-    """
-
-    refits: int
-    shortlist: int
-    starts: int = 2
+    refits: int  # of one search before it makes changes in batches
+    shortlist: int  # changes that a step tries
+    starts: int = 2  # first changes from which the search is repeated
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,12 +67,9 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 
 
 class Ground(ABC):
-    """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays.
+    """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays."""
 
-    It is exact where `promised` are losses of true refits, not first-order estimates.
-    """
-
-    exact: bool = False
+    exact: bool = False  # whether `promised` are losses of true refits, not first-order estimates
 
     def __init__(self, retraining: Any, start: Contribution) -> None:
         self._retraining, self.start = retraining, start

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rou
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 MOST_FILLED = 4  # rounds
+MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
 
 
@@ -314,11 +316,18 @@ class Lattice:
             for aim in (np.zeros_like(here), here + step, here - step, up, -down):
                 yield from self._either(whole, place, aim)
 
-    def changed(self, moves: Array) -> Iterator[Array]:
-        """Yield moves (n, d) that differ in one whole column; other coordinates move as far as that leaves."""
+    def changed(self, moves: Array, pairs: bool = False) -> Iterator[Array]:
+        """Yield plausible moves (n, d) that differ in one whole column; other coordinates move as far as that leaves.
+
+        With `pairs`, they differ in two as well, if these are not many.
+        """
         rest = np.where(self.discrete, 0.0, moves)
-        for other in self.others(moves - rest):
-            yield other + self.shrunk(other, rest)
+        others = self.others(moves - rest)
+        if pairs:
+            single = list(others)
+            others = chain(single, *map(self.others, single if len(single) ** 2 <= MOST_PAIRS else ()))
+        for other in others:
+            yield self.settled(other + self.shrunk(other, rest), moves)
 
     def settled(self, moves: Array, last: Array) -> Array:
         """Return moves (n, d) that end where people are; `last` are plausible.

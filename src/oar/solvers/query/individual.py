@@ -131,7 +131,7 @@ def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
     here = with_rest(np.zeros((1, measured.columns.size)))
     loss, slopes = judged(here)
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        others = [whole.settled(other, here) for other in (whole.response(-slopes), *whole.changed(here))]
+        others = [whole.settled(whole.response(-slopes), here), *whole.changed(here)]
         best = with_rest(min(others, key=lambda move: judged(move)[0]))
         better, there = judged(best)
         if not better < loss - GAINED * abs(loss):

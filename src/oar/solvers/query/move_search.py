@@ -135,10 +135,7 @@ def _line_search(
 
 
 def _enough(ceilings: Array, slopes: Array) -> Array:
-    """Return by how much values must fall: a share of what slopes promise, and no more than a share of themselves.
-
-    Slopes promise more than there is to gain where budgets are large.
-    """
+    """Return by how much values must fall: a share of what slopes promise (too much for large budgets) or of them."""
     return np.minimum(-SUFFICIENT * slopes, MUCH * np.abs(ceilings))
 
 

@@ -174,17 +174,14 @@ def least_distance(normals: Array, slack: Array) -> tuple[Array, Array]:
 
 
 def _multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
-    """Return multipliers of the least distance, or for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖_p ≤ budget.
-
-    There δ is made of two parts.
-    """
+    """Return multipliers of the least distance; for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖ ≤ budget."""
     if norm.p == 2:
         return least_distance(normals, slack)[0]
 
     from scipy.optimize import linprog
 
     count, dimensions = normals.shape
-    # Variables are δ⁺, δ⁻ ≥ 0 and t; their sum is at most the budget (p = 1), or each is (p = ∞).
+    # Variables are δ⁺, δ⁻ ≥ 0 with δ = δ⁺ − δ⁻, and t; their sum is at most the budget (p = 1), or each is (p = ∞).
     limits = np.hstack([normals, -normals, -np.ones((count, 1))])
     levels = slack
     if norm.p == 1:

@@ -120,10 +120,7 @@ class Regions:
         return found is not None
 
     def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array, Array]:
-        """Return normals (c, d) of length 1, slack (c,), what a hair is (c,), and how long the normals were (c,).
-
-        A hair is ∞ for two people in one place.
-        """
+        """Return normals (c, d) of length 1, slack, a hair (∞ for two people in one place), and how long they were."""
         inside = self.offsets[self.sets[number]]
         others = np.delete(self.offsets, self.sets[number], axis=0)
         normals = (others[None] - inside[:, None]).reshape(-1, self.offsets.shape[1])

@@ -22,6 +22,7 @@ keep them σ apart, and what is ruled out is ruled out although those within σ 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,10 +108,8 @@ class Ring:
 
     def _by_class(self, ends: Array, levels: Array, side: str) -> Counts:
         """Return how many of each class have ends up to each level (l, c); below it, if `side` is "left"."""
-        found = np.empty((len(levels), self.classes), dtype=np.intp)
-        for code in range(self.classes):
-            found[:, code] = np.searchsorted(np.sort(ends[self.codes == code]), levels, side)  # type: ignore[call-overload]
-        return found
+        ordered: Any = [np.sort(ends[self.codes == code]) for code in range(self.classes)]
+        return np.column_stack([each.searchsorted(levels, side) for each in ordered])
 
     def moves(self, radii: Array, votes: Votes) -> Array:
         """Return moves (n, d) after which these are the votes; those who are where they should be stay.

@@ -27,16 +27,13 @@ NO_LEAF = "no leaf of the tree gives"
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,).
-
-    `level` says whether any gives the goal as much as another class, and no more.
-    """
+    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,)."""
 
     moves: Array
     lengths: Array
     losses: Array
     reached: Flags
-    level: bool
+    level: bool  # whether any gives the goal as much as another class, and no more
 
     @property
     def least(self) -> float:
