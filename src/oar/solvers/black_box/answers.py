@@ -65,9 +65,7 @@ def signals_at(problem: Problem, given: Contribution) -> tuple[ProxySignal, ...]
     outcome = refit(training, moves, problem.first_query, problem.goal_target, None, PRECISION)
     signal = training.solve(outcome.fit, outcome.pull, None, SOLVED)
     inner: EnsembleTraining = getattr(training, "unaimed", training)
-    parts = zip(
-        inner.parts, problem.model.models, inner.split(outcome.fit.parameters), inner.split(signal), strict=True
-    )
+    parts = zip(inner.parts, problem.model.models, *map(inner.split, (outcome.fit.parameters, signal)), strict=True)
     return tuple(_heard(*part) for part in parts)
 
 
@@ -123,9 +121,8 @@ class Answers:
                 trial = np.where(risen[:, None], moves, moves + share * (aims - moves))
                 reached, steeper = self.scored(signals, trial)
                 better = ~risen & (reached > values + RISEN * np.abs(values))
-                moves, slopes = (
-                    np.where(better[:, None], new, old) for new, old in ((trial, moves), (steeper, slopes))
-                )
+                moves = np.where(better[:, None], trial, moves)
+                slopes = np.where(better[:, None], steeper, slopes)
                 values, risen = np.where(better, reached, values), risen | better
                 if risen.mean() > ALMOST_ALL:
                     break
@@ -140,7 +137,6 @@ class AnswersOnTable(Answers):
     on_table, shares = True, (1.0,)
 
     def __init__(self, problem: Problem, rows: Array | None = None) -> None:
-        """Keep the limits, too, and what moves are measured by."""
         super().__init__(problem, rows)
         self._measured = problem.measured(False)
         self._lattice, self.width = Lattice(self._measured), int(self._measured.columns.size)

@@ -74,7 +74,6 @@ class DirectSearch:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_count("refits", self.refits)
         choose("policy", self.policy, POLICIES)
         if not isinstance(self.start, Surrogate):

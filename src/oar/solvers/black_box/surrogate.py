@@ -88,7 +88,6 @@ class Surrogate:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         if self.models is not None:
             several = isinstance(self.models, list | tuple)
             models = tuple(self.models) if several else (self.models,)

@@ -139,13 +139,11 @@ class Reach:
         offsets = self.after(directions, query_move)
         gradients, dual = self.gradients(offsets), self.norm.dual
         touching = euclidean(offsets[self.goal]) <= CONTACT * (self.radii[self.goal] + self.query_budget)
-        slopes = [gradients[self.goal]]
-        if touching:
-            slopes = self._contact_slopes(gradients, directions[self.goal], query_move)
+        at_contact = self._contact_slopes(gradients, directions[self.goal], query_move) if touching else []
         members = self.radii * (dual.length(gradients) + np.einsum("cd,cd->c", gradients, directions))
         pull, radius = gradients[self.others].sum(axis=0), self.radii[self.goal]
         least = np.inf
-        for slope in slopes:
+        for slope in at_contact or [gradients[self.goal]]:
             own = -(pull + slope)
             goal_members = radius * (dual.length(slope) + slope @ directions[self.goal])
             query = self.query_budget * dual.length(own) + own @ query_move

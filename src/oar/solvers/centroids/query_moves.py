@@ -165,9 +165,8 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     budgets = batch.budgets[:, None]
     extreme = batch.norm.maximise(headings, np.broadcast_to(budgets, headings.shape[:2]))
     scattered = batch.norm.project(random * budgets[..., None], budgets) * inwards
-    return np.concatenate(
-        [np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets), extreme, scattered], axis=1
-    )
+    stay, towards = np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets)
+    return np.concatenate([stay, towards, extreme, scattered], axis=1)
 
 
 def _objective(

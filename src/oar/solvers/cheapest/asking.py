@@ -53,9 +53,8 @@ class ProposedChange:
     @classmethod
     def of(cls, space: Space, found: CheapestChange, note: str = "") -> ProposedChange:
         """Return what was found in a space; its cost there, whatever smaller space it was found in."""
-        return (
-            cls(space, found.change, space.cost(found.change), note) if found.found else cls(space, None, np.inf, note)
-        )
+        change = found.change if found.found else None
+        return cls(space, change, np.inf if change is None else space.cost(change), note)
 
     @property
     def person(self) -> Array:
@@ -105,9 +104,8 @@ class AdviceSolver:
     def _neighbourhood(self) -> Neighbourhood | Everywhere:
         if self.limits.plausible is None:
             return EVERYWHERE
-        return Neighbourhood(
-            self.limits.plausible, self._examples, distance_scales(self.limits, self.encoding, self._spread[1])
-        )
+        scales = distance_scales(self.limits, self.encoding, self._spread[1])
+        return Neighbourhood(self.limits.plausible, self._examples, scales)
 
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
@@ -119,9 +117,8 @@ class AdviceSolver:
             if not space.size:
                 return ProposedChange(space, None, np.inf)
             note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-            return self._by_search(
-                space, lambda part: task_of_outputs(part, self._outputs, problem, care * MARGIN), note
-            )
+            outputs, margin = self._outputs, care * MARGIN
+            return self._by_search(space, lambda part: task_of_outputs(part, outputs, problem, margin), note)
         goal = self._leads(problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):

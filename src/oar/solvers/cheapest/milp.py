@@ -63,10 +63,8 @@ def solve(space: Space, goal: Leads) -> CheapestChange:
         cost = programme.space.cost(first.change)
         if 0 < DEAR * cost < programme.space.prices.max():
             finer = np.where(space.whole, 1.0, np.minimum(cost / programme.space.prices, 1.0))
-            units = units * finer
-            programme, first = _affordable(
-                _in_units(space, units), goal, replace(first, change=first.change / finer), cost
-            )
+            units, known = units * finer, replace(first, change=first.change / finer)
+            programme, first = _affordable(_in_units(space, units), goal, known, cost)
     found = first
     if first.found and space.kind != "l1":
         found = (_least_squares if space.kind == "l2" else _fewest)(programme, first)
@@ -138,10 +136,8 @@ class Programme:
         self.goals = len(slopes)
         units = np.abs(normals).max(axis=1, initial=0.0)
         # What a lead lacks is 1, so that tolerances are shares of it.
-        needs = np.abs(room[: self.goals])
-        units[: self.goals] = np.where(
-            needs > 0, np.maximum(needs, units[: self.goals] / LARGEST_ENTRY), units[: self.goals]
-        )
+        needs, own = np.abs(room[: self.goals]), units[: self.goals]
+        units[: self.goals] = np.where(needs > 0, np.maximum(needs, own / LARGEST_ENTRY), own)
         units = np.where(units > 0, units, 1.0)
         self.normals, self.room = normals / units[:, None], room / units
         self.up, self.down = np.flatnonzero(space.high > 0), np.flatnonzero(space.low < 0)

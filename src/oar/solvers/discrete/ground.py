@@ -110,7 +110,6 @@ class OpenChanges:
     regresses: bool
 
     def __post_init__(self) -> None:
-        """Read the labels and weights that people have."""
         _, self._targets, self._weights = self.start.parts
 
     @cached_property
@@ -195,7 +194,6 @@ class CentroidGround(Ground):
     exact = True
 
     def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
-        """Keep where everybody stands, seen from the query."""
         super().__init__(retraining, start)
         problem, features = retraining.problem, retraining.features
         self._offsets = displaced(features, start.moves) - problem.query_features
@@ -245,7 +243,6 @@ class RefittedGround(Ground):
     """People with some labels (n, k) and moves, on which single changes are tried by true refits."""
 
     def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
-        """Refit to these people as they are."""
         super().__init__(retraining, start)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
         self.began = retraining.aimed(start)

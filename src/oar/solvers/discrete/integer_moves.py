@@ -309,10 +309,8 @@ class Lattice:
         for column in np.flatnonzero(self.discrete & self.plain):
             place, step = slice(column, column + 1), steps[column]
             here, reach = whole[:, place], region.radii[:, None]
-            down, up = (
-                step * np.floor(np.minimum(most[:, place], reach) / step + ALMOST)
-                for most in (-region.lower, region.upper)
-            )
+            up = step * np.floor(np.minimum(region.upper[:, place], reach) / step + ALMOST)
+            down = step * np.floor(np.minimum(-region.lower[:, place], reach) / step + ALMOST)
             for aim in (np.zeros_like(here), here + step, here - step, up, -down):
                 yield from self._either(whole, place, aim)
 

@@ -61,7 +61,6 @@ class LeverSolver:
     """One problem's levers: pulls them on people who have moved, and keeps every state that was judged."""
 
     def __init__(self, problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep) -> None:
-        """Fit the model to the people as they are."""
         no_members_ask(problem)
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
         self._propose_moves = propose_moves

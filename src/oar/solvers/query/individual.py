@@ -179,9 +179,7 @@ class JointOnTable(ForDescent):
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for the members' plan and the query's, and start from them: side effects are the whole's."""
         within = tuple({*task.within, "side effects", "batch norm"} - {"several queries"})
-        alone = (
-            task.ask(verb="collective", starts=(), anchors=None, within=within).plan,
-            solve_on_table(task.problem, ProjectedGradient()).plan,
-        )
+        members = task.ask(verb="collective", starts=(), anchors=None, within=within).plan
+        alone = members, solve_on_table(task.problem, ProjectedGradient()).plan
         starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
         return task.ask(starts=[*task.starts, *starts], within=self.inside(task))
