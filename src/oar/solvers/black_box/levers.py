@@ -1,10 +1,7 @@
 """Labels and strikes for a black box: greedily, by true trainings, in the order that surrogates suggest.
 
 What surrogates plan by themselves is tried first. From the better of that and staying put, changes are made one by one
-and exchanged as in `greedy`, or several at a time where trainings run short: surrogates' first-order effects,
-
-    a label y' for y:   −w̄_i [s_i(y') − s_i(y)]          leaving:   w̄_i / (1 − w̄_i) · [s_i − Σ_j w̄_j s_j]
-
+and exchanged as in `greedy`, or several at a time where trainings run short: surrogates' first-order effects (`ground`)
 say what to try, and a training says whether it helps. Where members may move too, half of the trainings are for labels
 and strikes beside the surrogates' moves, and the other half search moves beside the labels and leavers found.
 """

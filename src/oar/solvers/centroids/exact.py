@@ -1,17 +1,10 @@
 """The exact global optimum for nearest centroid: one pass for the means, then O(k·d).
 
-The centroid of class c can reach exactly the p-ball around μ_c of radius
+The centroid of class c can reach exactly the p-ball around μ_c of radius r_c = (1/W_c) Σ_{i∈c, participating} w_i ε_i,
+so the goal's comes as near as it can, and all others go as far as they can (docs/maths.md). Everything here is O(k·d),
+and vectorised over radii.
 
-    r_c = (1/W_c) Σ_{i∈c, participating} w_i ε_i,
-
-because a weighted average of p-balls is a p-ball whose radius is the average of the radii. The goal loss
-rises with the goal's distance d_g and falls with every other d_c, and each class moves only its own
-centroid, so the classes decouple: the goal's centroid comes as near as it can, all others go as far as
-they can. Everything here is O(k·d), and vectorised over radii.
-
-The paper's own heuristic, one gradient normalised to the budget, is here to be compared with, so it is neither
-safeguarded nor warm-started. For p = 2 it is exactly optimal for the members as long as ε ≤ d_g; past that the goal's
-centroid overshoots the query.
+The paper's own heuristic is here to be compared with, so it is neither safeguarded nor warm-started.
 """
 
 from __future__ import annotations

@@ -5,13 +5,10 @@ For a query at z the members' best answer is known in closed form (`reach`), so 
     F(z) = log(1 + Σ_{c≠g} exp(near(z, ball_g) − far(z, ball_c))),        ‖z − x†‖_p ≤ ε
 
 with balls of radius r_c around the centroids (all r_c = 0: the individual alone). By the envelope theorem
-∇near and ∇far are the unit vectors from the nearest and farthest points to z. F is not convex, so the
-search starts from many points, side by side, and keeps the best. What is proved is a lower bound
-(`Reach.relaxed`), not that the best start was among them.
-
-F has a kink where the query touches the goal's ball (near = 0), and optima like to sit in it; there a gradient
-method bounces. So the search is made twice: freely, and among the moves that touch, where near is 0 and the rest
-is smooth. The better answer wins.
+∇near and ∇far are the unit vectors from the nearest and farthest points to z. F is not convex: the best of many starts
+counts, beside a proved lower bound (`Reach.relaxed`). It has a kink where the query touches the goal's ball (near = 0),
+and optima like to sit in it; there a gradient method bounces. So the search is made twice: freely, and among the moves
+that touch, where near is 0 and the rest is smooth.
 """
 
 from __future__ import annotations
@@ -95,13 +92,10 @@ class QueryBatch:
 
 
 def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
-    """Return the best move (b, d) of each query, over all starts.
-
-    Where losses are next to 0 their slopes are lost, and moves are looked for again by log odds.
-    """
+    """Return the best move (b, d) of each query, over all starts."""
     starts = start_moves(batch, settings)
     best = _best(batch, np.arange(len(batch.goals)), starts, settings)
-    small = np.flatnonzero(best.values < TINY)
+    small = np.flatnonzero(best.values < TINY)  # their slopes are lost: moves are looked for again by log odds
     if not small.size:
         return best
     starts = np.concatenate([best.points[small, None], starts[small]], axis=1)
@@ -147,10 +141,7 @@ def _search(
 
 
 def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
-    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones.
-
-    The random ones are extreme points of the ball, each once at full length and once drawn inwards.
-    """
+    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones."""
     count, classes, dimensions = batch.offsets.shape
     everyone = np.arange(count)
     to_goal = batch.offsets[everyone, batch.goals]
@@ -160,6 +151,7 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     to_rivals = np.take_along_axis(batch.offsets, rivals[..., None], axis=1)
     generator = np.random.default_rng(settings.seed)
     random = generator.normal(size=(count, settings.random_starts, dimensions))
+    # Extreme points of the ball, each once at full length and once drawn inwards
     inwards = generator.random((count, settings.random_starts, 1))
     headings = np.concatenate([-to_rivals, to_goal[:, None] - to_rivals, random], axis=1)
     budgets = batch.budgets[:, None]

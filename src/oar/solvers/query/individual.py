@@ -9,10 +9,6 @@ ball's extreme point along ±w. Otherwise many starts are tried.
 columns as they are and alone, and so is the best response to the loss's slopes; what need not be whole is re-optimised
 for the best of them. It goes on from there until nothing helps. That is a local search: it proves nothing. For the
 lowest cost that reaches the goal, proved for linear models, see `oar.cheapest`.
-
-Whether linear outputs can reach the goal at all: over the ball, a combination Σ_c λ_c (z_g − z_c), λ ≥ 0, is at most
-its value at the query plus ε ‖Σ λ_c (w_g − w_c)‖_q. Where that is not positive for some λ, no move makes all leads
-positive.
 """
 
 from __future__ import annotations

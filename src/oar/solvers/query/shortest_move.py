@@ -4,8 +4,8 @@ Nearest centroid predicts the goal in the polyhedron of all z with (μ_c − μ_
 c ≠ g. Seen from the query, with a_c = μ_c − x†, a move δ ends in it if (a_c − a_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2. The
 shortest such δ is a least-distance problem for p = 2 and a linear programme for p = 1 and p = ∞.
 
-This is not the move of least loss (equation 2 of the paper): least loss and the goal's region are different aims, and
-between the two budgets a move that reaches the goal exists although the loss-optimal one does not.
+It need not be the move of least loss (equation 2 of the paper): between the two budgets a move that reaches the goal
+exists although the loss-optimal one does not.
 """
 
 from __future__ import annotations
@@ -58,11 +58,7 @@ def shortest_move(problem: Problem) -> Array | None:
 
 
 def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
-    """Return the shortest move (d,) after which z = (W, b)·(x, 1) is at its goal; None if there is none.
-
-    Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
-    values each is as near as asked for: |z + W·δ − goal| ≤ within.
-    """
+    """Return the shortest move (d,) after which z = (W, b)·(x, 1) is at its goal; None if there is none."""
     normals, slack = goal_limits(problem, matrix)
     if (slack >= 0).all():
         return np.zeros(normals.shape[1])
@@ -71,7 +67,11 @@ def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
 
 
 def goal_limits(problem: Problem, matrix: Array) -> tuple[Array, Array]:
-    """Return normals (c, d) and slack (c,) of what a move δ must keep to get the goal: normals·δ ≤ slack."""
+    """Return normals (c, d) and slack (c,) of what a move δ must keep to get the goal: normals·δ ≤ slack.
+
+    Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
+    values each is as near as asked for: |z + W·δ − goal| ≤ within.
+    """
     slopes, target = matrix[:, :-1], problem.goal_target
     outputs = slopes @ problem.query_features + matrix[:, -1]
     if problem.regresses:
