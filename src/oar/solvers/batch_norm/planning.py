@@ -44,21 +44,14 @@ FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch 
 
 @dataclass(frozen=True, eq=False)
 class UnitExtremes:
-    """Every unit's extremes.
+    """Every unit's extremes."""
 
-    Attributes:
-        sides: the network. units: (n, u) the members' values there before any move.
-        low, high: a unit's lowest and highest extreme each.
-        matters: (u,) whether the unit has a part in any lead.
-        independent: whether all extremes can be reached together.
-    """
-
-    sides: Sides
-    units: Array
-    low: list[Extreme]
+    sides: Sides  # the network
+    units: Array  # (n, u) the members' values there before any move
+    low: list[Extreme]  # low, high: a unit's lowest and highest extreme each
     high: list[Extreme]
-    matters: NDArray[np.bool_]
-    independent: bool
+    matters: NDArray[np.bool_]  # (u,) whether the unit has a part in any lead
+    independent: bool  # whether all extremes can be reached together
 
     def extremes(self, signs: Array) -> list[Extreme]:
         """Return the extreme of every unit that a lead wants, which changes with u as these signs (u,) say."""

@@ -41,23 +41,16 @@ ALIKE = 1e-12  # a share of a weight or width that is rounding
 
 @dataclass(frozen=True, eq=False)
 class NormalisedUnit:
-    """One normalised unit and who may be where.
+    """One normalised unit and who may be where."""
 
-    Attributes:
-        lows, highs: (n,) where each member may be at the least and at the most. weights: (n,).
-        query: a. own: the weight of the query in the statistics, 1 or 0.
-        momentum: m > 0.
-        mean, variance: what running statistics and ϵ add: (1 − m) μ_running, and (1 − m) σ²_running + ϵ.
-    """
-
-    lows: Array
+    lows: Array  # lows, highs: (n,) where each member may be at the least and at the most
     highs: Array
-    weights: Array
-    query: float
-    own: float
-    momentum: float
-    mean: float
-    variance: float
+    weights: Array  # (n,)
+    query: float  # a
+    own: float  # the weight of the query in the statistics, 1 or 0
+    momentum: float  # m > 0
+    mean: float  # what running statistics add: (1 − m) μ_running,
+    variance: float  # and with ϵ: (1 − m) σ²_running + ϵ
 
     def mirrored(self) -> NormalisedUnit:
         """Return the same with every value's sign changed, so that the query's u changes its sign, too."""

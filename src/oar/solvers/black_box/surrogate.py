@@ -125,10 +125,10 @@ def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...
 
 def ensemble(models: tuple[Differentiable, ...], number: int | None, seed: int) -> Ensemble:
     """Return so many surrogates: families in turns, from the second turn on on bootstrap draws."""
-    number, families = number or len(models), len(models)
-    chosen = tuple(_turned(models[place % families], place // families) for place in range(number))
+    number, kinds = number or len(models), len(models)
+    chosen = tuple(_turned(models[place % kinds], place // kinds) for place in range(number))
     drawn = np.random.SeedSequence([seed, 1]).generate_state(number).tolist()
-    return Ensemble(chosen, tuple(one if place >= families else None for place, one in enumerate(drawn)))
+    return Ensemble(chosen, tuple(one if place >= kinds else None for place, one in enumerate(drawn)))
 
 
 def _turned(model: Differentiable, turn: int) -> Differentiable:
@@ -253,29 +253,18 @@ def _checked(problem: Problem, public: Population) -> Population:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """The surrogates' view of a problem.
+    """The surrogates' view of a problem."""
 
-    Attributes:
-        problem: the true one; where the most useful members were to be chosen, with those.
-        candidate: what everyone is to do.
-        before, predicted: what the surrogates say of the query, before and after.
-        still, moved: their signals, as people are and after the plan; empty where there are none.
-        models: which they were; None where none could be used.
-        told: sentences on what they could not do.
-        asked: what was planned for in the black box's place.
-        planned: whether there was anything to plan with.
-    """
-
-    problem: Problem
-    candidate: Candidate
-    before: RefitResult
+    problem: Problem  # the true one; where the most useful members were to be chosen, with those
+    candidate: Candidate  # what everyone is to do
+    before: RefitResult  # before, predicted: what the surrogates say of the query, before and after
     predicted: RefitResult
-    still: tuple[ProxySignal, ...] = ()
-    moved: tuple[ProxySignal, ...] = ()
-    models: Ensemble | None = None
-    told: tuple[str, ...] = ()
-    asked: Problem | None = None
-    planned: bool = True
+    still: tuple[ProxySignal, ...] = ()  # their signals, if there are any: as people are,
+    moved: tuple[ProxySignal, ...] = ()  # and after the plan
+    models: Ensemble | None = None  # which they were; None where none could be used
+    told: tuple[str, ...] = ()  # sentences on what they could not do
+    asked: Problem | None = None  # what was planned for in the black box's place
+    planned: bool = True  # whether there was anything to plan with
 
     @classmethod
     def empty(cls, problem: Problem) -> Outlook:

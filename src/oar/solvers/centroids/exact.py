@@ -32,29 +32,19 @@ CONTACT = 1e-6  # nearer than this share of what the two can move, query and goa
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The whole of a nearest-centroid problem, after one pass over the data.
+    """The whole of a nearest-centroid problem, after one pass over the data."""
 
-    Attributes:
-        offsets: (k, d), μ_c − x†.
-        goal: the goal's class code.
-        unit: (k,), the radius of each class for one unit of scale.
-        scale: the budget where all share one (then `unit` is the share that takes part, by weight);
-            1 where budgets differ (then `unit` is the mean budget).
-        norm: the norm of the moves.
-        ties: (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel.
-        members: whether members may move. query: whether the query may.
-        query_budget: how far the query may move; 0 where it may not.
-    """
-
-    offsets: Array
-    goal: int
-    unit: Array
+    offsets: Array  # (k, d), μ_c − x†
+    goal: int  # the goal's class code
+    unit: Array  # (k,), the radius of each class for one unit of scale
+    # The budget where all share one (then `unit` is the share that takes part, by weight); 1 where budgets differ (then
+    # `unit` is the mean budget).
     scale: float
-    norm: Norm
-    ties: Array
-    members: bool = True
-    query: bool = False
-    query_budget: float = 0.0
+    norm: Norm  # of the moves
+    ties: Array  # (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel
+    members: bool = True  # whether members may move
+    query: bool = False  # whether the query may,
+    query_budget: float = 0.0  # and how far
 
     @property
     def radii(self) -> Array:

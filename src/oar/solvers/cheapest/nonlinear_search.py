@@ -89,16 +89,11 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class PersonTask:
-    """One person's search: what they may change, and how far the goal is.
-
-    Attributes:
-        worst: by how much (m,) the least lead is above its margin, in units of outputs, after changes (m, v).
-        linear: the leads as linearised at a change, seen from the start; None where they have no slopes there.
-    """
+    """One person's search: what they may change, and how far the goal is."""
 
     space: Space
-    worst: Callable[[Array], Array]
-    linear: Callable[[Array], Leads | None]
+    worst: Callable[[Array], Array]  # by how much (m,) the least lead is above its margin, after changes (m, v)
+    linear: Callable[[Array], Leads | None]  # as linearised at a change, seen from the start; None without slopes there
 
     def reached(self, changes: Array) -> NDArray[np.bool_]:
         """Report which changes reach the goal and keep every limit."""

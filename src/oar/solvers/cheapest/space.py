@@ -34,44 +34,26 @@ QUERY = 2  # the query's row beside two that stand for everybody
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """One person's possible changes.
+    """One person's possible changes."""
 
-    Attributes:
-        encoding: of the table.
-        limits: checked; for the bounds that numbers are put back into.
-        start: (d,) the person before.
-        kind: "l1", "l2" or "l0".
-        basis: (d, v) B.
-        low, high: (v,) bounds of v.
-        whole: (v,) which entries are whole numbers.
-        prices: (v,) the cost of a unit of each entry.
-        flat: (v,) what a change of the entry's column costs in "l0".
-        column: (v,) the number of the entry's column in the schema.
-        rows: (m, v), room: (m,): links, and at most one level a category.
-        rules: if-then rules; they are no rows, because they can be kept in several ways (`rules`).
-        where: people's neighbourhood, in which changes must end.
-        row_errors: (m, v), row_slack: (m,): what an audit lets pass of rows, in proportion to |v| and besides.
-        spread: (d,) everybody's standard deviations.
-    """
-
-    encoding: Encoding
-    limits: Limits
-    start: Array
-    kind: str
-    basis: Array
-    low: Array
+    encoding: Encoding  # of the table
+    limits: Limits  # checked; for the bounds that numbers are put back into
+    start: Array  # (d,) the person before
+    kind: str  # "l1", "l2" or "l0"
+    basis: Array  # (d, v) B
+    low: Array  # low, high: (v,) bounds of v
     high: Array
-    whole: NDArray[np.bool_]
-    prices: Array
-    flat: Array
-    column: NDArray[np.intp]
-    rows: Array
-    room: Array
-    row_errors: Array
-    row_slack: Array
-    spread: Array
-    rules: tuple[EncodedRule, ...] = ()
-    where: Neighbourhood | Everywhere = EVERYWHERE
+    whole: NDArray[np.bool_]  # (v,) which entries are whole numbers
+    prices: Array  # (v,) the cost of a unit of each entry
+    flat: Array  # (v,) what a change of the entry's column costs in "l0"
+    column: NDArray[np.intp]  # (v,) the number of the entry's column in the schema
+    rows: Array  # (m, v) links, and at most one level a category
+    room: Array  # (m,)
+    row_errors: Array  # (m, v) what an audit lets pass of rows, in proportion to |v|,
+    row_slack: Array  # (m,) and besides
+    spread: Array  # (d,) everybody's standard deviations
+    rules: tuple[EncodedRule, ...] = ()  # if-then rules: no rows, because they can be kept in several ways (`rules`)
+    where: Neighbourhood | Everywhere = EVERYWHERE  # people's neighbourhood, in which changes must end
 
     @property
     def size(self) -> int:

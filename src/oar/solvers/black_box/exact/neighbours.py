@@ -61,27 +61,20 @@ NO_WAY = WayIn(-1, np.zeros(1), np.inf)
 
 @dataclass(eq=False)
 class Regions:
-    """All neighbourhoods of k people, and what each means for the query.
+    """All neighbourhoods of k people, and what each means for the query."""
 
-    Attributes:
-        offsets: (n, d), x_i − q in units of `size`. blur: σ in squares of that unit. norm: that measures moves.
-        sets: (m, k), who is in each. losses: (m,). reached: (m,), whether each gives the goal.
-        level: whether any gives the goal as many votes as another class, and no more.
-        said: what the estimator itself says after a move (d,): whether the goal is missed, and the loss.
-        bounds: (m,), lower bounds on the length of a move into each, ties included.
-    """
-
-    offsets: Array
+    offsets: Array  # (n, d), x_i − q in units of `size`
     size: float
-    blur: float
-    norm: Norm
-    sets: NDArray[np.intp]
-    losses: Array
-    reached: Flags
-    level: bool
-    said: Callable[[Array], tuple[bool, float]]
+    blur: float  # σ in squares of that unit
+    norm: Norm  # that measures moves
+    sets: NDArray[np.intp]  # (m, k), who is in each
+    losses: Array  # (m,)
+    reached: Flags  # (m,), whether each gives the goal
+    level: bool  # whether any gives the goal as many votes as another class, and no more
+    said: Callable[[Array], tuple[bool, float]]  # by the estimator after a move (d,): is the goal missed, and the loss
     programmes: int = field(default=0, init=False)
     proofs: dict[tuple[int, ...], Array] = field(default_factory=dict, init=False)
+    bounds: Array = field(init=False)  # (m,), lower bounds on the length of a move into each, ties included
 
     def __post_init__(self) -> None:
         """Work out how near each neighbourhood can be at most."""

@@ -51,22 +51,16 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """The range of each member's distance from the query.
+    """The range of each member's distance from the query."""
 
-    Attributes:
-        offsets: (n, d), x_i − q. norm: of their balls.
-        codes: (n,), their classes. classes: how many there are. goal: the code of the one that is wanted.
-        votes: k. farthest: the distance beyond which nobody needs to go. blur: σ.
-    """
-
-    offsets: Array
-    norm: Norm
-    codes: Counts
-    classes: int
-    goal: int
-    votes: int
-    farthest: float
-    blur: float
+    offsets: Array  # (n, d), x_i − q
+    norm: Norm  # of their balls
+    codes: Counts  # (n,), their classes
+    classes: int  # how many there are
+    goal: int  # the code of the one that is wanted
+    votes: int  # k
+    farthest: float  # the distance beyond which nobody needs to go
+    blur: float  # σ
 
     def ends(self, radii: Array) -> tuple[Array, Array]:
         """Return the squares of the least and greatest distances (n,) with balls of these radii."""
