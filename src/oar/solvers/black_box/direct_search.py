@@ -214,10 +214,7 @@ class _Searching:
 
 
 def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callable[[list[float]], Array]]]:
-    """Yield generations of points from `cma`, with what to call with their losses; that returns the search's middle.
-
-    Nothing is printed or written, and no global state is touched: random numbers come from a generator of its own.
-    """
+    """Yield generations of points from `cma`, with what to call with their losses; that returns the search's middle."""
     import cma  # type: ignore[import-untyped]
 
     rng = np.random.default_rng(seed)
@@ -228,6 +225,7 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
     # `cma` asks for two dimensions at least; the second does nothing where a policy has one number.
     size = start.size
     begin = start if size > 1 else np.append(start, 0.0)
+    # Nothing is printed or written, and no global state is touched
     options = {"verbose": -9, "verb_log": 0, "verb_disp": 0, "seed": np.nan, "randn": normal}
     strategy = cma.CMAEvolutionStrategy(begin, STEP, options)
     while True:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,27 +70,16 @@ class Surrogate:
             them, rather than their own. This takes one training and one call for predictions.
     """
 
-    models: Any = None
-    public: Any = None
+    models: str | ModelLike | Sequence[str | ModelLike] | None = None
+    public: float | PeopleLike | None = None
     number: int | None = None
     seed: int = 0
     distil: bool = False
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            models: str | ModelLike | Sequence[str | ModelLike] | None = None,
-            public: float | PeopleLike | None = None,
-            number: int | None = None,
-            seed: int = 0,
-            distil: bool = False,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        if self.models is not None:
-            several = isinstance(self.models, list | tuple)
-            models = tuple(self.models) if several else (self.models,)
+        given: Any = self.models
+        if given is not None:
+            models = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not models or not all(isinstance(model, Differentiable) and not model.plain_means for model in models):
                 raise DataError(
                     f"models: must be models of oar.models that are trained, got {self.models!r}; for centroids use "
@@ -110,12 +99,13 @@ class Surrogate:
 
 def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...]:
     """Return the families that are asked for, or the usual ones."""
-    if settings.models is not None:
-        wrong = [model for model in settings.models if bool(model.regresses) != problem.regresses]
+    models: Any = settings.models
+    if models is not None:
+        wrong = [model for model in models if bool(model.regresses) != problem.regresses]
         if wrong:
             what = "values" if problem.regresses else "classes"
             raise DataError(f"models: must predict {what}, as {problem.model.name} does, got {wrong[0].name}.")
-        return tuple(settings.models)
+        return tuple(models)
     if problem.regresses:
         return (Scaled(Ridge(1e-2)),)
     softmax = Scaled(SoftmaxRegression(1e-2))
@@ -184,7 +174,8 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
     Where labels, leavers, members who ask or limits on others tie everyone together, those who are not drawn stay, and
     weigh nothing.
     """
-    people, public = problem.people, settings.public
+    people = problem.people
+    public: Any = settings.public
     if isinstance(public, Population):
         return _checked(problem, public)
     apart = problem.just_moves and not problem.asked.among.size

@@ -61,10 +61,7 @@ def members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array
 
 
 def best_members(problem: Problem, reach: Reach, number: int) -> tuple[Mask, bool]:
-    """Return the members with whom the loss is least, and whether no others do better.
-
-    They are fewer than `number` only where fewer can move at all.
-    """
+    """Return members, `number` if so many can move, with whom the loss is least, and whether no others do better."""
     ranked, prefix = ranked_members(problem)
     distances = distances_by_number(reach, prefix)
     goal, others = reach.goal, reach.others

@@ -160,12 +160,7 @@ class Reach:
 
     @property
     def relaxed(self) -> Array:
-        """Radii (k,) that allow at least what members and query can do together.
-
-        The query's move shifts all offsets by one common vector; letting every class choose its own such
-        vector is a relaxation, so the loss at these radii is a proved lower bound. It is tight where only
-        members move.
-        """
+        """Radii (k,) that allow all that members and query can do: as if each class had the query's move to itself."""
         return self.radii + self.query_budget
 
 
@@ -220,10 +215,7 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
 def smallest_scale(reach: Reach) -> tuple[float, int | None]:
     """Return the infimum of the scales at which the goal is reached, and the class that stands in the way.
 
-    The goal is reached when it beats every other class, and each duel's margin rises with the scale, so
-    the answer is the largest of the duels' roots. The scale is inf where some duel can never be won: the
-    other class cannot move (u_c = 0) and its distance is no more than the least that the goal's distance
-    can become (0 where the goal's class can move, its present one where it cannot).
+    It is the largest root of all duels, and inf where one of them can never be won (docs/maths.md).
     """
     distances = euclidean(reach.offsets)
     goal_now = float(distances[reach.goal])

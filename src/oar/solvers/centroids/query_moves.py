@@ -56,13 +56,10 @@ def _lead(reach: Reach, query_move: Array) -> float:
 
 
 def widest_lead(reach: Reach, settings: ProjectedGradient) -> tuple[Array, int]:
-    """Return the query's move (d,) to which members' best answer gives the widest lead found, and the steps it took.
-
-    In larger and larger units the log odds against the goal are nothing but the lead over the class that is nearest.
-    """
+    """Return the query's move (d,) to which members' best answer gives the widest lead found, and the steps it took."""
     size = float(euclidean(reach.offsets).max() + reach.radii.max() + reach.query_budget) or 1.0
     best, steps, moves = -np.inf, 0, np.zeros((1, 1, reach.offsets.shape[1]))
-    for unit in SHARPER:
+    for unit in SHARPER:  # in the end log odds against the goal are nothing but the lead over the nearest class
         larger = unit / size
         batch = QueryBatch.of(reach, larger)
         starts = np.concatenate([larger * moves, start_moves(batch, settings)], axis=1)

@@ -92,13 +92,11 @@ class AdviceSolver:
         """Whether leads are linear, so that what is found can be proved to be the cheapest."""
         return self.model.linear or self.model.plain_means
 
-    def space(self, ask: PersonQuery) -> Space:
-        """Return what a person may change."""
-        return self._space(self.limits, ask, ask.kind, self._checked(ask.own))
-
-    def _space(self, limits: Limits, ask: PersonQuery, kind: str, own: Mapping[str, Limit]) -> Space:
-        start = ask.problem.query_features
-        return space_of(limits, self.encoding, self._spread, start, kind, own, self._neighbourhood)
+    def space(self, ask: PersonQuery, limits: Limits | None = None) -> Space:
+        """Return what a person may change, by everybody's limits or others."""
+        start, own = ask.problem.query_features, self._checked(ask.own)
+        everybodys = self.limits if limits is None else limits
+        return space_of(everybodys, self.encoding, self._spread, start, ask.kind, own, self._neighbourhood)
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood | Everywhere:
@@ -194,7 +192,7 @@ class AdviceSolver:
         kept = [(kind, name) for kind, names in named.items() for name in names]
         for one in list(kept):
             fewer = [other for other in kept if other != one]
-            space = self._space(_only(fewer, columns), ask, "l1", {})
+            space = self.space(ask._replace(kind="l1", own={}), _only(fewer, columns))
             if (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf:
                 kept = fewer
         return _in_words(_only(kept, {**self._given.columns, **ask.own}))

@@ -158,17 +158,12 @@ def _undecided(statement: Statement, node: _Node) -> Iterator[int]:
 
 def _unpaid(statement: Statement, node: _Node, point: Array) -> list[int]:
     """Return the column that the relaxed place changes and pays for only in part, if there is one."""
-    best, worth = list[int](), 0.0
-    for column in np.unique(statement.column):
-        mine = statement.column == column
-        if column in node.part.paid or ((node.part.low > 0) | (node.part.high < 0))[mine].any():
-            continue
-        moved = bool((point[mine] != 0).any())
-        share = node.shares.get(int(column), 0.0)
-        lacks = (1 - share) * float(statement.flat[mine][0]) if moved and share < 1 - SHARE else 0.0
-        if lacks > worth:
-            best, worth = [int(column)], lacks
-    return best
+    must, column = (node.part.low > 0) | (node.part.high < 0), statement.column
+    moved = set(column[point != 0].tolist()) - set(column[must].tolist()) - node.part.paid
+    flat = dict(zip(column.tolist(), statement.flat.tolist(), strict=True))
+    left = {one: 1 - node.shares.get(one, 0.0) for one in sorted(moved)}
+    lacks = {one: share * flat[one] for one, share in left.items() if share > SHARE and flat[one] > 0}
+    return [max(lacks, key=lambda one: lacks[one])] if lacks else []
 
 
 def _broken(statement: Statement, node: _Node, point: Array) -> list[int]:

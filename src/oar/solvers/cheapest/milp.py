@@ -41,7 +41,9 @@ from oar.solvers.query.shortest_move import shortest_within
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
-DEAR = 1e3  # times what a change costs: numbers with such prices are put into units in which they cost as much as it
+# Times what a change costs: beside numbers with such prices, which are put into units in which they cost as much as it,
+# HiGHS takes the others for nothing.
+DEAR = 1e3
 LARGEST_ENTRY = 1e9  # of a row, beside what it lacks
 SLACK = 1e-10  # by which a row may be missed: far less than a margin
 MOST_BRANCHES = 20
@@ -101,10 +103,7 @@ def _reaches(space: Space, goal: Leads) -> Array:
 
 
 def _affordable(space: Space, goal: Leads, known: CheapestChange, cost: float) -> tuple[Programme, CheapestChange]:
-    """Return a programme without what alone costs more than a known change, and its cheapest by "l1".
-
-    Beside prices far above what is needed, HiGHS takes the others for nothing.
-    """
+    """Return a programme without what alone costs more than a known change, and its cheapest by "l1"."""
     most = (1 + PROVED) * cost / space.prices
     most = np.where(space.whole, np.floor(most), most)
     programme = Programme(replace(space, high=np.minimum(space.high, most), low=np.maximum(space.low, -most)), goal)

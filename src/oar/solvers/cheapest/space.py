@@ -144,11 +144,8 @@ def space_of(
     own: Mapping[str, Limit],
     where: Neighbourhood | Everywhere = EVERYWHERE,
 ) -> Space:
-    """Return what a person may change: `limits` as checked, with its own ones in place of everybody's.
-
-    `spread` is everybody's mean and standard deviation (d,).
-    """
-    centre, deviation = spread
+    """Return what a person may change: `limits` as checked, with its own ones in place of everybody's."""
+    centre, deviation = spread  # (d,), of everybody
     # Two people at mean ± deviation have everybody's mean and deviation; the query weighs nothing.
     rows = np.vstack([centre - deviation, centre + deviation, start])
     theirs = Limits(limits.columns, limits.links, {QUERY: own} if own else {})

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Array, CostUnits, Fit
+from oar.models.training import Array, CostUnits
 from oar.people.wording import counted
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
@@ -41,8 +41,7 @@ SURELY = 1e-6  # share of a budget by which another must be smaller to be smalle
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
-    streamed = problem.people.streamed
-    training = StreamedTraining(problem) if streamed else problem.training()
+    training: Any = StreamedTraining(problem) if problem.people.streamed else problem.training()
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
@@ -53,8 +52,15 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         limits = goal_limits(problem, matrix)
         against = multipliers_against(*limits, problem.allowance.norm, problem.query_budget)
         hints, prospects = Hints(multipliers=against, slopes=matrix), _prospects(problem, matrix)
+    plan: Plan
+    if problem.people.streamed:
+        published, nothing = training.in_given_units(fit.parameters), np.zeros(training.parameter_count)
+        parts = SignalPath(), training.spec, published, nothing, training
+        plan = SignalPathPlan(problem, found.move + 0.0, *parts)
+    else:
+        plan = MemberPlan(problem, found.move + 0.0, np.zeros((problem.people.size, problem.people.dimensions)))
     return Proposal(
-        plan=_alone(problem, training, fit, found.move + 0.0),
+        plan=plan,
         solver="projected-gradient",
         claimed_loss=found.loss,
         gap=found.gap,
@@ -76,16 +82,6 @@ def _prospects(problem: Problem, matrix: Array) -> dict[str, Any]:
         return {}
     least = float(problem.allowance.norm.length(shortest))
     return {"reachable": least < problem.query_budget * (1 - SURELY), "suffices": ENOUGH.format(least)}
-
-
-def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
-    """Return a plan in which only the query moves."""
-    if not problem.people.streamed:
-        return MemberPlan(problem, move, np.zeros((problem.people.size, problem.people.dimensions)))
-    nothing = np.zeros(training.parameter_count)
-    return SignalPathPlan(
-        problem, move, SignalPath(), training.spec, training.in_given_units(fit.parameters), nothing, training
-    )
 
 
 def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
