@@ -41,7 +41,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     everyones = allowance.everyones(people.size)
     movers = np.flatnonzero(everyones > 0)
     radii, codes = everyones[movers], people.codes(0, people.size)[movers]
-    classes = len(people.classes)
+    classes, tolerance = len(people.classes), settings.smallest_gap
     # Column i holds m_i, by which i's move shifts its centroid, in the row of i's class: the product with moves (n, d)
     # gives the classes' shifts.
     masses = people.row_weights[movers] / people.class_sums(None)[codes]
@@ -66,7 +66,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
             gap=gap,
         )
         first = np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)])
-        return minimise(objective, start, first, max_steps, settings.smallest_gap)
+        return minimise(objective, start, first, max_steps, tolerance)
 
     # A rival's centroid that lies on the query has no gradient; it is sent off in a fixed direction, a little.
     stuck = (euclidean(reach.offsets) == 0)[:, None]
@@ -91,16 +91,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     # s_c = Σ m_i δ_i / Σ m_i ε_i, so that δ_i = ε_i s_c has the same class means.
     total = np.bincount(codes, weights=masses * radii, minlength=classes)[:, None]
     directions = shifts(best.points[0]) / np.where(total > 0, total, 1.0)
-    return propose(
-        problem,
-        reach,
-        directions + 0.0,
-        np.zeros(people.dimensions),
-        solver="projected-gradient",
-        tolerance=settings.smallest_gap,
-        steps=steps,
-        passes=len(starts) + steps,
-    )
+    moves, passes = (directions + 0.0, np.zeros(people.dimensions)), len(starts) + steps
+    return propose(problem, reach, *moves, solver="projected-gradient", tolerance=tolerance, steps=steps, passes=passes)
 
 
 class CentroidsByGradient(OfCentroids):

@@ -258,18 +258,16 @@ def _steps_back(space: Space, change: Array) -> Array:
     """Return changes with one entry nearer to 0, or one level exchanged for another (m, v)."""
     found = []
     for entry in np.flatnonzero(change):
-        sizes = [0.0]
-        if space.whole[entry] and abs(change[entry]) > 1:
-            sizes += [change[entry] - np.sign(change[entry]), np.trunc(0.5 * change[entry])]
+        sizes, own = [0.0], change[entry]
+        if space.whole[entry] and abs(own) > 1:
+            sizes += [own - np.sign(own), np.trunc(0.5 * own)]
         elif not space.whole[entry]:
-            sizes += [0.5 * change[entry], 0.9 * change[entry]]
-        for size in sizes:
-            found.append(change.copy())
-            found[-1][entry] = size
-        others = np.flatnonzero((space.column == space.column[entry]) & (np.arange(space.size) != entry))
-        for other in others:
-            found.append(change.copy())
-            found[-1][entry], found[-1][other] = 0.0, 1.0
+            sizes += [0.5 * own, 0.9 * own]
+        one = np.arange(space.size) == entry
+        found += [np.where(one, size, change) for size in sizes]
+        for other in np.flatnonzero((space.column == space.column[entry]) & ~one):
+            found.append(np.where(one, 0.0, change))
+            found[-1][other] = 1.0
     return np.array(found).reshape(len(found), space.size)
 
 

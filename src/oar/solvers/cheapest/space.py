@@ -201,15 +201,12 @@ def link_row(
 
 def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array]:
     """Return what an audit lets pass of links: in proportion to |v| (m, v), and besides (m,)."""
-    errors, slack = [], []
-    for link in limits.parsed:
-        said = link.expression
-        if all(said.values.get(name, 0.0) + said.changes.get(name, 0.0) == 0 for name in said.names):
-            continue  # what cancels says nothing about moves
-        _, _, sizes, size = link_row(said, encoding, start, basis)
-        errors.append(LINK_SLACK * sizes)
-        slack.append(LINK_SLACK * size)
-    return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
+    links = [link.expression for link in limits.parsed]
+    # What cancels says nothing about moves.
+    links = [one for one in links if any(one.values.get(name, 0.0) + one.changes.get(name, 0.0) for name in one.names)]
+    found = [link_row(one, encoding, start, basis)[2:] for one in links]
+    sizes = np.array([each for each, _ in found]).reshape(len(found), basis.shape[1])
+    return LINK_SLACK * sizes, LINK_SLACK * np.array([size for _, size in found])
 
 
 def _entries(

@@ -118,7 +118,9 @@ class ExchangeSearch:
             return here
         for _ in range(MOST_ROUNDS):
             moves, last, loss = here.moves.copy(), here.step.outcome, here.loss
-            for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(self._weights):
+            for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(
+                self.descent.feasible.weights
+            ):
                 if descent.late:
                     break
                 trial = moves.copy()
@@ -132,10 +134,6 @@ class ExchangeSearch:
             here = replace(self._with_rest(moves, began=last), gap=here.gap, ended=here.ended)
             self.steps += 1
         return replace(here, gap=self._gap_bound(here))
-
-    @property
-    def _weights(self) -> Array:
-        return np.append(self.descent.training.weights, 1.0)
 
     def _liked(self, here: DescentEnd, kept: int) -> MostLiked:
         """Return everyone's other moves with the highest estimated gains."""
@@ -201,7 +199,7 @@ class ExchangeSearch:
         Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as
         long as that does better.
         """
-        descent, worth = self.descent, gains * self._weights
+        descent, worth = self.descent, gains * self.descent.feasible.weights
         order = np.argsort(-worth, kind="stable")
         gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
         memory = None if descent.objective.from_scratch else here.step.memory

@@ -79,8 +79,7 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
         lengths = np.linalg.norm(slopes, axis=1, keepdims=True)
         moved = given + limits.soft * slopes / np.where(lengths > 0, lengths, 1.0)
         return np.where(limits.mask[:, None], moved, given)
-    wanted = np.where(limits.allowed, slopes, -np.inf)
-    best = wanted.argmax(axis=1)
+    best = np.where(limits.allowed, slopes, -np.inf).argmax(axis=1)
     everyone = np.arange(len(given))
     order = np.argsort(slopes, axis=1, kind="stable")  # classes of least slope give first
     there = np.take_along_axis(given, order, axis=1)

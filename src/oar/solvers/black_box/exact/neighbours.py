@@ -17,6 +17,7 @@ had nor excluded. Where the query stands, though, the estimator can be asked, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -192,12 +193,10 @@ def regions_of(problem: Problem) -> Regions | None:
 def propose(problem: Problem) -> Proposal | None:
     """Move the query into the best neighbourhood within its budget; None where that cannot be said exactly."""
     regions = regions_of(problem)
-    if regions is None or problem.query_budget > FARTHEST * regions.size:
-        return None
-    try:
-        return _proposed(problem, regions)
-    except TooMany:
-        return None
+    with suppress(TooMany):
+        if regions is not None and problem.query_budget <= FARTHEST * regions.size:
+            return _proposed(problem, regions)
+    return None
 
 
 def _proposed(problem: Problem, regions: Regions) -> Proposal | None:
