@@ -189,13 +189,13 @@ class _Searching:
                 raise NoTrainingsLeft("")
             if patient and not self._random and self._trials.left < half and not min(since) < min(before):
                 return
-            guides, begun = [], len(self.seen)
+            guides, first = [], len(self.seen)
             for candidate in map(policy.candidate, points):
                 loss, guide = self._trials.guided(candidate, self.steps if self._random else 0)
                 guides.append(guide)
                 self.seen.append((loss, candidate))
             self.steps += 1
-            least, best = min(self.seen[begun:], key=lambda one: one[0])
+            least, best = min(self.seen[first:], key=lambda one: one[0])
             self._recent.append(best)
             self._middle = [policy.candidate(tell(guides))]
             self._on_step(self.steps, least, np.inf)

@@ -118,9 +118,8 @@ class ExchangeSearch:
             return here
         for _ in range(MOST_ROUNDS):
             moves, last, loss = here.moves.copy(), here.step.outcome, here.loss
-            for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(
-                self.descent.feasible.weights
-            ):
+            liked = self._liked(here, min(MOST_EACH, TRIED // movers))
+            for person, aim in liked.in_order(descent.feasible.weights):
                 if descent.late:
                     break
                 trial = moves.copy()

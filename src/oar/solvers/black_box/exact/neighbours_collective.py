@@ -228,6 +228,6 @@ def _suffices(problem: Problem, ring: Ring, leading: bool) -> str:
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    most = at_least(high)
-    budgets = f"any budget of at least {most}" if allowance.single else f"budgets {most} times as large"
+    least = at_least(high)
+    budgets = f"any budget of at least {least}" if allowance.single else f"budgets {least} times as large"
     return f"Optimal moves reach the goal with {budgets}."
