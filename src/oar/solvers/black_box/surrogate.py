@@ -209,9 +209,10 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     Other people have the members' common budget (else the median one), as many participants, and limits on columns,
     but nobody's own.
     """
-    people, perturb = problem.people, part_of(problem.action, Perturb) or Perturb(0.0)
+    people = problem.people
     if public is people:
         return problem.of_model(model)
+    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
     if themselves(people, public):  # with those participants who were drawn
         action = problem.action if perturb.participants is None else problem.with_action().action
         return replace(problem, people=public, model=model, action=action)

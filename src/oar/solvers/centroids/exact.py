@@ -296,9 +296,9 @@ def propose(
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
     bound, gap = unrounded(float(reach.loss(reach.relaxed)), loss), reach.gap(directions, query_move)
     finished, (reachable, suffices) = gap <= tolerance * loss, prospects(problem, reach)
-    taken = counted(steps, "step", "steps")
-    ended = "" if finished else f"It took {taken}; allow more with max_steps, or accept a larger tolerance."
-    hints = Hints()
+    ended, hints = "", Hints()
+    if not finished:
+        ended = f"It took {counted(steps, 'step', 'steps')}; allow more with max_steps, or accept a larger tolerance."
     if not reach.members:  # (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2 is what the query must keep to be nearest
         limits = nearer_limits(reach.offsets, reach.goal)
         hints = Hints(multipliers=multipliers_against(*limits, reach.norm, reach.query_budget))

@@ -95,8 +95,7 @@ class AdviceSolver:
     def space(self, ask: PersonQuery, limits: Limits | None = None) -> Space:
         """Return what a person may change, by everybody's limits or others."""
         start, own = ask.problem.query_features, self._checked(ask.own)
-        everybodys = self.limits if limits is None else limits
-        return space_of(everybodys, self.encoding, self._spread, start, ask.kind, own, self._neighbourhood)
+        return space_of(limits or self.limits, self.encoding, self._spread, start, ask.kind, own, self._neighbourhood)
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood | Everywhere:
