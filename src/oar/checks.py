@@ -14,7 +14,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -131,15 +130,15 @@ def real_numbers(values: Any) -> NDArray[np.float64]:
         raise ValueError("whole numbers that no float can hold") from None
 
 
-def check_that(holds: Any, argument: str, wanted: str, got: Any) -> None:
+def check_that(holds: Any, argument: str, wanted: str, got: Any, remedy: str = "") -> None:
     """Refuse a value that is not what it must be.
 
-    >>> check_that(1.5 <= 1, "share", "at most 1", 1.5)
+    >>> check_that(1.5 <= 1, "share", "at most 1", 1.5, "1 is everyone")
     Traceback (most recent call last):
-    oar.errors.DataError: share: must be at most 1, got 1.5.
+    oar.errors.DataError: share: must be at most 1, got 1.5; 1 is everyone.
     """
     if not holds:
-        raise DataError(f"{argument}: must be {wanted}, got {got!r}.")
+        raise DataError(f"{argument}: must be {wanted}, got {got!r}{'; ' if remedy else ''}{remedy}.")
 
 
 def check_whole(argument: str, value: Any, least: int = 1) -> int:
@@ -161,6 +160,18 @@ def check_not_negative(argument: str, value: Any) -> None:
     oar.errors.DataError: l2: must be a number of at least 0, got '0.1'.
     """
     check_that(is_number(value) and 0 <= value < math.inf, argument, "a number of at least 0", value)
+
+
+def check_number(argument: str, value: Any, above: float, below: float = math.inf) -> None:
+    """Refuse anything but a finite number above `above` and below `below`.
+
+    >>> check_number("share", 1.5, above=0, below=1)
+    Traceback (most recent call last):
+    oar.errors.DataError: share: must be a number above 0 and below 1, got 1.5.
+    """
+    bound = "" if below == math.inf else f" and below {below:g}"
+    fits = is_number(value) and math.isfinite(value) and above < value < below
+    check_that(fits, argument, f"a number above {above:g}{bound}", value)
 
 
 def check_seed(value: Any) -> None:
@@ -256,7 +267,7 @@ def with_near_names(made: Made) -> Made:
     oar.errors.OptionError: Point: must be one of 'height', got 'hieght'. Did you mean 'height'?
     """
     called: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
-    gate = Gate.of(made, called)
+    gate = Gate(made, called)
 
     @functools.wraps(called)
     def checked(*values: Any, **settings: Any) -> Any:
@@ -269,36 +280,24 @@ def with_near_names(made: Made) -> Made:
     return made
 
 
-@dataclass(frozen=True)
 class Gate:
-    """The parameters of a class or a function, and what each call of it is held to."""
+    """The parameters of a class (those of its __init__) or a function, and what each call of it is held to."""
 
-    name: str
-    documented: Any
-    own: int  # arguments that Python hands in: self or cls
-    placed: tuple[str, ...]  # in their order, `own` included
-    known: tuple[str, ...]
-    needed: tuple[str, ...]
-    types: Mapping[str, frozenset[str]]  # None left out
-    may_be_none: frozenset[str]
-    any_number: bool
-    any_name: bool
-
-    @staticmethod
-    def of(made: Any, called: Any) -> Gate:
-        """Return the gate of a class, whose parameters are those of its __init__, or of a function or method."""
+    def __init__(self, made: Any, called: Any) -> None:
+        """Read them once, so that calls take little time."""
         parameters = inspect.signature(called).parameters
-        own = int(next(iter(parameters), "") in ("self", "cls"))
+        self.name, self.documented = made.__name__, made
+        self.own = own = int(next(iter(parameters), "") in ("self", "cls"))  # arguments that Python hands in
         shapes = {one.kind for one in parameters.values()}
+        self.any_number = inspect.Parameter.VAR_POSITIONAL in shapes
+        self.any_name = inspect.Parameter.VAR_KEYWORD in shapes
         single = {name: one for name, one in parameters.items() if one.kind in (*PLACED, *NAMED)}
-        placed = tuple(name for name, one in single.items() if one.kind in PLACED)
-        known = tuple(name for name, one in single.items() if one.kind in NAMED)[own:]
-        needed = tuple(name for name, one in single.items() if one.default is one.empty)[own:]
+        self.placed = tuple(name for name, one in single.items() if one.kind in PLACED)  # in their order, `own` too
+        self.known = tuple(name for name, one in single.items() if one.kind in NAMED)[own:]
+        self.needed = tuple(name for name, one in single.items() if one.default is one.empty)[own:]
         types = {name: frozenset(str(one.annotation).split(" | ")) for name, one in single.items()}
-        optional = frozenset(name for name, one in types.items() if "None" in one)
-        types = {name: one - {"None"} for name, one in types.items()}
-        free = inspect.Parameter.VAR_POSITIONAL in shapes, inspect.Parameter.VAR_KEYWORD in shapes
-        return Gate(made.__name__, made, own, placed, known, needed, types, optional, *free)
+        self.may_be_none = frozenset(name for name, one in types.items() if "None" in one)
+        self.types = {name: one - {"None"} for name, one in types.items()}
 
     def check(self, values: tuple[Any, ...], settings: Mapping[str, Any]) -> None:
         """Refuse a call with these arguments, unless it fits."""

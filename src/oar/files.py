@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import importlib
-import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -71,15 +70,15 @@ def _keep_mode(descriptor: int, path: Path) -> None:
 
 def _neighbour(path: Path, mode: int) -> tuple[int, Path]:
     """Make a file beside `path` that nobody else writes to, with a mode of which the umask takes its part."""
-    for number in itertools.count():
+    number = 0
+    while True:
         made = path.parent / unfinished_name(path.name, number)
         with suppress(FileExistsError):
             return _made(made, mode), made
         if _abandoned(made):
             made.unlink(missing_ok=True)
-            with suppress(FileExistsError):
-                return _made(made, mode), made
-    raise AssertionError  # numbers do not end
+        else:
+            number += 1
 
 
 def unfinished_name(name: str, number: int) -> str:

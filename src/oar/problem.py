@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions import Allowance, Perturb, Relabel, Withhold
-from oar.actions.choice import Levers, as_action, part_of
+from oar.actions.choice import Levers, as_action, part_of, parts_of
 from oar.actions.limits.limit import Limits
 from oar.actions.limits.plausible import EVERYWHERE, NOBODY, Everywhere, Neighbourhood
 from oar.actions.own_action import Action, with_changes
@@ -31,7 +31,7 @@ from oar.goals.reading import QueryPoints, read_points, read_wishes
 from oar.goals.wishes import KINDS, Aggregate, mean
 from oar.models import Differentiable
 from oar.people import Population
-from oar.people.tables.scales import drowning
+from oar.people.tables import scales
 from oar.typing import ActionLike, Goal, ModelLike, QueryFeatures
 
 OF_PEOPLE = ("asked", "allowance", "limits", "levers", "best")  # read of people, action and query, whatever the model
@@ -152,15 +152,7 @@ class Problem:
         """A warning where one column's scale dominates the others, for plain features without a scaler; else ""."""
         if self.people.streamed or self.limits is not None or self.model.scales_itself:
             return ""
-        found = drowning(self.people)
-        if found is None:
-            return ""
-        return (
-            f"Caution: feature {found.name!r} has a standard deviation of {found.deviation:.3g}, {found.times:.3g} "
-            "times that of the median feature, so that distances, penalties and budgets are nearly its alone, and a "
-            "loss says little. Standardise the features, or use a table (oar.Population.from_frame), where changes are "
-            "counted in standard deviations, and oar.models.Scaled."
-        )
+        return scales.caution(self.people)
 
     @property
     def several(self) -> bool:
@@ -491,9 +483,8 @@ class Problem:
             drawn = self.allowance.mask
             changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
-        if self.action is perturb:
-            return dataclasses.replace(self, action=changed)
-        return dataclasses.replace(self, action=[changed if part is perturb else part for part in self.action])
+        parts = [changed if part is perturb else part for part in parts_of(self.action)]
+        return dataclasses.replace(self, action=parts)
 
     def of_model(self, model: Differentiable) -> Problem:
         """Return the same question of another model that people of this kind can be fitted to.
@@ -502,9 +493,8 @@ class Problem:
         """
         model.check(self.people)
         other = object.__new__(type(self))
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        read = {name: value for name, value in vars(self).items() if name in OF_PEOPLE}
-        other.__dict__.update(fields | read | {"model": model})
+        kept = {*OF_PEOPLE, *(field.name for field in dataclasses.fields(self))}
+        other.__dict__.update({name: vars(self)[name] for name in kept & vars(self).keys()} | {"model": model})
         return other
 
     def __repr__(self) -> str:

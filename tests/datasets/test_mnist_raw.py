@@ -14,7 +14,7 @@ import pytest
 import oar.datasets.mnist_raw
 from oar.datasets import mnist_images
 from oar.datasets.idx import idx_content
-from oar.datasets.mirrors import MIRRORS, STANDARD_SHA256, cache_folder, find_file, standard_content
+from oar.datasets.mnist_raw import MIRRORS, STANDARD_SHA256, cache_folder, find_file, standard_content
 from oar.errors import OptionError, StorageError
 
 REAL_DOWNLOADER = pooch.HTTPDownloader

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oar.datasets import mnist_decoder, mnist_embedding, mnist_images, mnist_provenance
-from oar.datasets.mirrors import STANDARD_SHA256
+from oar.datasets.mnist_raw import STANDARD_SHA256
 from oar.datasets.mnist_shipped import DECODER_FILE, EMBEDDING_FILE, PROVENANCE_FILE, SHIPPED
 from oar.errors import StorageError
 from oar_paper.embedding.vae import decode

@@ -6,7 +6,7 @@ import pytest
 
 import oar
 from oar import defences
-from oar.defences.refit import defended_refit
+from oar.defences.base import defended_refit
 
 SIZE, DIMENSIONS = 21, 2
 

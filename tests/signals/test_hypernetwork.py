@@ -26,7 +26,7 @@ class OnlyRefits:
 
 def group_average(world, gradient):
     groups = Groups(world.labels, world.training.weights)
-    return groups.spread(groups.means(gradient, world.training.dimensions))
+    return groups.means(gradient, world.training.dimensions)[world.labels]
 
 
 @given(seeds)

@@ -1,5 +1,6 @@
 """What a study shows: tables, exports, the phase diagram, and how far it has come."""
 
+import importlib
 import io
 
 import numpy as np
@@ -132,9 +133,7 @@ def test_cells_without_budget_or_share_are_drawn_too(tmp_path):
 
 
 def test_progress_counts_cells_and_tells_what_is_known(tmp_path, monkeypatch):
-    from oar.studies import progress as telling
-
-    monkeypatch.setattr(telling, "BETWEEN", 0.0)
+    monkeypatch.setattr(importlib.import_module("oar.studies.study"), "BETWEEN", 0.0)
     said = io.StringIO()
     monkeypatch.setattr("sys.stderr", said)
     models = {"one": oar.SoftmaxRegression(), "two": oar.SoftmaxRegression(l2=0.1)}

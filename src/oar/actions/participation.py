@@ -1,8 +1,4 @@
-"""Participants, and how many of them may act.
-
-Participants are everyone, a mask, a random share, a group by columns (everyone whose columns have given values), a
-function's choice, or the most useful; a quota is a number, or a share of the participants.
-"""
+"""Participants (as `oar.Perturb` says who they can be), and how many of them may act."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number, is_whole, with_near_names
+from oar.checks import check_that, is_number, is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.people.labels import plain
@@ -47,11 +43,8 @@ class Best:
     among: Participants = None
 
     def __post_init__(self) -> None:
-        if not is_whole(self.number) or self.number < 1:
-            raise DataError(
-                f"Best: must be a whole number of members ≥ 1, got {self.number!r}; for a share of them use "
-                "participants=share."
-            )
+        fits, instead = is_whole(self.number) and self.number >= 1, "for a share of them use participants=share"
+        check_that(fits, "Best", "a whole number of members ≥ 1", self.number, instead)
         if isinstance(self.among, Best):
             raise OptionError("among: must be another kind of participants, got another Best; keep the smaller one.")
 
@@ -64,9 +57,8 @@ class Best:
             )
 
     def __repr__(self) -> str:
-        if self.among is None:
-            return f"Best({self.number})"
-        return f"Best({self.number}, among={brief(self.among)})"
+        among = "" if self.among is None else f", among={brief(self.among)}"
+        return f"Best({self.number}{among})"
 
 
 def participation_mask(participants: Any, seed: int | None, people: Population) -> Mask | None:
@@ -120,8 +112,7 @@ def check_participants(participants: Any, seed: int | None, action: str = "Pertu
     if is_number(participants):  # a share
         if not 0.0 <= participants <= 1.0:
             raise DataError(f"participants: a share must be between 0 and 1, got {participants}.")
-        if seed is not None and (not is_whole(seed) or seed < 0):
-            raise DataError(f"seed: must be a whole number ≥ 0, got {seed!r}.")
+        check_that(seed is None or (is_whole(seed) and seed >= 0), "seed", "a whole number ≥ 0", seed)
     elif seed is not None:
         raise OptionError("seed: is only used to draw a random share of participants; leave it out.")
 

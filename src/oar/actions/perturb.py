@@ -1,8 +1,4 @@
-"""Perturbations of members' own features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i.
-
-Of people who were read from a table, moves are measured in cost instead of the features' units, and only what `limits`
-and the schema allow is chosen.
-"""
+"""Perturbations of members' own features: each participant i may choose any δ_i with ‖δ_i‖_p ≤ ε_i."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Label changes: labellers give some people another label, or everyone a slightly different soft one.
-
-Hard labels are flipped: at most `most` people get another class's label. Soft labels are points of the simplex, and
-`soft` is how far each may move in total variation, ½‖y' − y‖₁: the share of the label that is given to other classes.
-Where values are regressed, it is how far each target may move, ‖y' − y‖₂.
-"""
+"""Label changes: labellers give some people another label, or everyone a slightly different soft one."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.participation import SomeOf, check_most, check_share, members
-from oar.checks import is_listing, is_number, with_near_names
+from oar.checks import check_that, is_listing, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.people import Population
 from oar.typing import Label, Participants
@@ -31,8 +26,9 @@ class Relabel(SomeOf):
     Args:
         most: the largest number of labels that may be flipped.
         share: in its place, the largest share of the participants' labels that may be flipped (rounded down).
-        soft: in place of both, how far every participant's soft label may move in total variation (½‖·‖₁, at most 1);
-            where values are regressed, how far its target may move (‖·‖₂).
+        soft: in place of both, how far every participant's soft label, a point of the simplex, may move in total
+            variation (½‖y' − y‖₁, at most 1): the share of it that is given to other classes. Where values are
+            regressed, how far its target may move (‖y' − y‖₂).
         to: the labels that may be given, a list; None means any class's. A soft label gains in these classes alone.
         participants: whose labels may change: None (everyone's), a boolean mask, a share, a group by columns
             (a dict), or a function of the Population.
@@ -52,8 +48,8 @@ class Relabel(SomeOf):
     def __post_init__(self) -> None:
         self._check(most=check_most, share=check_share, soft=_check_soft)
         if self.to is not None:
-            if not is_listing(self.to) or not len(list(self.to)):
-                raise DataError(f"to: must be a list of the labels that may be given, got {self.to!r}; use to=[label].")
+            some = is_listing(self.to) and len(list(self.to)) > 0
+            check_that(some, "to", "a list of the labels that may be given", self.to, "use to=[label]")
             object.__setattr__(self, "to", list(self.to))
 
     def limits(self, people: Population, regresses: bool, name: str) -> RelabelLimits:
@@ -66,10 +62,8 @@ class Relabel(SomeOf):
         if regresses and self.to:
             raise OptionError(f"to: is for classes, and {name} predicts values, got {self.to!r}; leave it out.")
         if not regresses and (self.soft or 0.0) > 1:
-            raise DataError(
-                "soft: must be at most 1, because a soft label cannot give away more than all of itself, "
-                f"got {self.soft}."
-            )
+            why = "because a soft label cannot give away more than all of itself"
+            raise DataError(f"soft: must be at most 1, {why}, got {self.soft}.")
         mask = members(self.participants, self.seed, people)
         size = people.value_rows().shape[1] if regresses else len(people.classes)
         given = [people.coding.position(label, "to") for label in self.to or ()] or range(size)
@@ -91,6 +85,6 @@ NO_LABELS = RelabelLimits(np.zeros(1, dtype=bool), 0, None, np.zeros(1, dtype=bo
 
 
 def _check_soft(soft: Any) -> float:
-    if not is_number(soft) or not 0.0 <= soft <= LARGEST_SOFT:
-        raise DataError(f"soft: must be a finite number ≥ 0, got {soft!r}; it is how far each soft label may move.")
+    fits = is_number(soft) and 0.0 <= soft <= LARGEST_SOFT
+    check_that(fits, "soft", "a finite number ≥ 0", soft, "it is how far each soft label may move")
     return float(soft)

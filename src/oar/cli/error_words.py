@@ -17,23 +17,9 @@ SUBJECTS = (
 )
 # What it begins with where it is about an argument that is an option of its name.
 NAMED = re.compile(r"^(?:[A-Z]\w+ )?([a-z][a-z_-]*)(?=: )")  # "Query share: ", too
-TABLES = frozenset(
-    f"--{name}"
-    for name in (
-        "target",
-        "weights",
-        "schema",
-        "missing",
-        "query",
-        "goal",
-        "budget",
-        "norm",
-        "limits",
-        "participants",
-        "group",
-        "model",
-    )
-)
+OF_COLUMNS = ("target", "weights", "schema", "missing", "limits", "group")
+OF_QUESTIONS = ("query", "goal", "budget", "norm", "participants", "model")
+TABLES = frozenset(f"--{name}" for name in (*OF_COLUMNS, *OF_QUESTIONS))
 # What an error advises in Python, and what does the same here; \1 is what was advised to be given.
 ADVICE = (
     (r"read it with sep=('[^']*'|…)", r"read it with --sep \1"),

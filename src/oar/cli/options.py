@@ -27,155 +27,52 @@ def option(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, show_default=False, **settings)
 
 
-Data = Annotated[
-    Path | None,
-    typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
-]
-Example = Annotated[str, option(help="Data that ship with the package, in place of DATA: german-credit.")]
-Target = Annotated[str, option(help="The column that the model predicts.")]
-Queries = Annotated[
-    str,
-    option(
-        metavar="ROW|FILE",
-        help=f"The query subject: a row of DATA (several with commas between them), or a file of rows. {ROWS} A row of "
-        "DATA stays in the training data unchanged, and does not take part.",
-    ),
-]
-Goal = Annotated[
-    list[str] | None,
-    option(
-        help="The goal, which is the desired prediction: a value of the target (repeat the option if any of several "
-        "will do); for ridge a number, or a range such as 10..20."
-    ),
-]
-Budget = Annotated[
-    float | None,
-    option(
-        help="How far each member may move: in standard deviations of numbers, flips and switches, or in the costs of "
-        "--limits; with --plain in the columns' own units."
-    ),
-]
-NormName = Annotated[
-    str, option("--norm", help="The norm that combines costs: 1, 2 or inf.  [default: 1; with --plain 2]")
-]
-ModelName = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        help="The operator's model: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised columns "
-        "with a scaler that is refitted too; with --plain on the columns as they are.",
-    ),
-]
-LimitsFile = Annotated[
-    Path | None,
-    option(
-        "--limits",
-        metavar="FILE|none",
-        help="TOML file of the columns' limits; other columns keep the limits observed in the data (oar limits drafts "
-        "the file). none removes all limits.",
-    ),
-]
 SchemaFile = Annotated[Path | None, option("--schema", help="TOML file of the columns' types (see oar schema).")]
-Missing = Annotated[str, typer.Option(help="What to do about missing values: refuse, drop or impute.")]
-Participants = Annotated[
-    str,
-    typer.Option(
-        metavar="everyone|20%|best:50|COLUMN=VALUE",
-        help="Who takes part: everyone, a random share (see --seed), the most useful, or a column's group.",
-    ),
-]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed of all random draws: shares of people, an mlp's weights, and parts of a plan.")
 ]
 Group = Annotated[
-    str,
-    option(help="A column of DATA by whose values burden and side effects are reported; small groups are merged."),
+    str, option(help="A column of DATA by whose values burden and side effects are reported; small groups are merged.")
 ]
-Several = Annotated[str, option(help="The goal loss of several queries: mean, worst or share.  [default: mean]")]
-Barred = Annotated[
-    list[str] | None, option("--not", help="In place of --goal: any prediction but this one; may be repeated.")
-]
-Share = Annotated[
-    float | None,
-    option(help="With several queries: the share that must reach the goal for a success.  [default: 1]"),
-]
-MoveToo = Annotated[
-    bool,
-    typer.Option(
-        "--move-too",
-        help="The query subjects are rows of DATA that take part, if --participants includes them, and are predicted "
-        "at their own moved features.",
-    ),
-]
-Probability = Annotated[float | None, option(help="The goal must also have at least this probability.")]
-Within = Annotated[float | None, option(help="With ridge: the tolerance within which the goal is reached.")]
-Relabelled = Annotated[int | None, option("--relabel", min=1, help="The largest number of labels that may change.")]
-Withheld = Annotated[int | None, option("--withhold", min=1, help="The largest number of members who may leave.")]
-Changed = Annotated[
-    float | None, option(help="Largest share of those who do nothing whose prediction may change, such as 0.02.")
-]
-Lost = Annotated[
-    float | None,
-    option(
-        help="Largest share of those with the goal's prediction who may lose it, such as 0.02: of members who move, "
-        "predicted at their moved features, and of those who do nothing."
-    ),
-]
-Worse = Annotated[float | None, option(help="Largest fall of the model's accuracy, such as 0.01.")]
 Name = Annotated[str, option("--id", help="A column of people's names, which is not a feature; 004 is not 4.")]
 LeftOut = Annotated[
     list[str] | None, option("--leave-out", help="A column that the model does not see; may be repeated.")
 ]
 Weights = Annotated[str, option(help="A column of training weights.")]
-Plain = Annotated[
-    bool,
-    typer.Option(
-        "--plain",
-        help="Columns are plain numbers in their own units, for budget and model alike, without schema, limits and "
-        "scaler. Plans for nearest-centroid are then proved optimal.",
-    ),
-]
 Features = Annotated[
     list[str] | None,
     option(
         "--feature", help="A column that is a feature although it looks like row numbers or names; may be repeated."
     ),
 ]
-Sep = Annotated[
-    str, option(help="The separator between cells.  [default: a comma, or what the header has instead; a tab in .tsv]")
-]
-Encoding = Annotated[str, option(help="The character encoding, such as latin-1.  [default: utf-8]")]
-Decimal = Annotated[str, option(help="The decimal mark, such as a comma.  [default: a point]")]
-Thousands = Annotated[str, option(help="The mark between thousands, as in 1,200 or 1'200.")]
-Na = Annotated[
-    list[str] | None,
-    option(
-        "--na",
-        help="A word for a missing value, such as unknown or ?, in addition to NA, NaN and empty cells; may be "
-        "repeated.",
-    ),
-]
-TableFile = Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .xlsx file.", show_default=False)]
-NoFeature = Annotated[str, option("--target", help="The column that a model predicts, which is not a feature.")]
-Sheet = Annotated[str, option(help="The sheet of an .xlsx file.  [default: the first]")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 def about_files(
-    sep: Sep = "",
-    encoding: Encoding = "",
-    decimal: Decimal = "",
-    thousands: Thousands = "",
-    na: Na = None,
-    sheet: Sheet = "",
+    sep: Annotated[
+        str,
+        option(help="The separator between cells.  [default: a comma, or what the header has instead; a tab in .tsv]"),
+    ] = "",
+    encoding: Annotated[str, option(help="The character encoding, such as latin-1.  [default: utf-8]")] = "",
+    decimal: Annotated[str, option(help="The decimal mark, such as a comma.  [default: a point]")] = "",
+    thousands: Annotated[str, option(help="The mark between thousands, as in 1,200 or 1'200.")] = "",
+    na: Annotated[
+        list[str] | None,
+        option(
+            "--na",
+            help="A word for a missing value, such as unknown or ?, in addition to NA, NaN and empty cells; may be "
+            "repeated.",
+        ),
+    ] = None,
+    sheet: Annotated[str, option(help="The sheet of an .xlsx file.  [default: the first]")] = "",
 ) -> FileDialect:
     """Return how files are written; its arguments are the options of every command that reads a table."""
     return FileDialect(sep, encoding, decimal, thousands, tuple(na or ()), sheet)
 
 
 def about_table(
-    file: TableFile,
-    target: NoFeature = "",
+    file: Annotated[Path, typer.Argument(help="A .csv, .tsv, .parquet or .xlsx file.", show_default=False)],
+    target: Annotated[str, option("--target", help="The column that a model predicts, which is not a feature.")] = "",
     name: Name = "",
     leave_out: LeftOut = None,
     feature: Features = None,
@@ -189,35 +86,113 @@ def about_table(
 
 
 def about_people(
-    data: Data = None,
-    target: Target = "",
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="A .csv (also .csv.gz), .tsv, .parquet or .xlsx file, one row a person.", metavar="DATA"),
+    ] = None,
+    target: Annotated[str, option(help="The column that the model predicts.")] = "",
     name: Name = "",
     leave_out: LeftOut = None,
     feature: Features = None,
     weights: Weights = "",
     schema: SchemaFile = None,
-    missing: Missing = "refuse",
-    plain: Plain = False,
+    missing: Annotated[str, typer.Option(help="What to do about missing values: refuse, drop or impute.")] = "refuse",
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            help="Columns are plain numbers in their own units, for budget and model alike, without schema, limits and "
+            "scaler. Plans for nearest-centroid are then proved optimal.",
+        ),
+    ] = False,
     written: FileDialect = WRITTEN,
-    example: Example = "",
-    query: Queries = "",
-    goal: Goal = None,
-    barred: Barred = None,
-    budget: Budget = None,
-    norm: NormName = "",
-    model: ModelName = "softmax",
-    limits: LimitsFile = None,
-    participants: Participants = "everyone",
-    relabel: Relabelled = None,
-    withhold: Withheld = None,
-    several: Several = "",
-    share: Share = None,
-    move_too: MoveToo = False,
-    probability: Probability = None,
-    within: Within = None,
-    changed: Changed = None,
-    lost: Lost = None,
-    worse: Worse = None,
+    example: Annotated[str, option(help="Data that ship with the package, in place of DATA: german-credit.")] = "",
+    query: Annotated[
+        str,
+        option(
+            metavar="ROW|FILE",
+            help=f"The query subject: a row of DATA (several with commas between them), or a file of rows. {ROWS} A "
+            "row of DATA stays in the training data unchanged, and does not take part.",
+        ),
+    ] = "",
+    goal: Annotated[
+        list[str] | None,
+        option(
+            help="The goal, which is the desired prediction: a value of the target (repeat the option if any of "
+            "several will do); for ridge a number, or a range such as 10..20."
+        ),
+    ] = None,
+    barred: Annotated[
+        list[str] | None, option("--not", help="In place of --goal: any prediction but this one; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        option(
+            help="How far each member may move: in standard deviations of numbers, flips and switches, or in the costs "
+            "of --limits; with --plain in the columns' own units."
+        ),
+    ] = None,
+    norm: Annotated[
+        str, option("--norm", help="The norm that combines costs: 1, 2 or inf.  [default: 1; with --plain 2]")
+    ] = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            help="The operator's model: softmax, nearest-centroid, ridge, svm, naive-bayes or mlp; on standardised "
+            "columns with a scaler that is refitted too; with --plain on the columns as they are.",
+        ),
+    ] = "softmax",
+    limits: Annotated[
+        Path | None,
+        option(
+            "--limits",
+            metavar="FILE|none",
+            help="TOML file of the columns' limits; other columns keep the limits observed in the data (oar limits "
+            "drafts the file). none removes all limits.",
+        ),
+    ] = None,
+    participants: Annotated[
+        str,
+        typer.Option(
+            metavar="everyone|20%|best:50|COLUMN=VALUE",
+            help="Who takes part: everyone, a random share (see --seed), the most useful, or a column's group.",
+        ),
+    ] = "everyone",
+    relabel: Annotated[
+        int | None, option("--relabel", min=1, help="The largest number of labels that may change.")
+    ] = None,
+    withhold: Annotated[
+        int | None, option("--withhold", min=1, help="The largest number of members who may leave.")
+    ] = None,
+    several: Annotated[
+        str, option(help="The goal loss of several queries: mean, worst or share.  [default: mean]")
+    ] = "",
+    share: Annotated[
+        float | None,
+        option(help="With several queries: the share that must reach the goal for a success.  [default: 1]"),
+    ] = None,
+    move_too: Annotated[
+        bool,
+        typer.Option(
+            "--move-too",
+            help="The query subjects are rows of DATA that take part, if --participants includes them, and are "
+            "predicted at their own moved features.",
+        ),
+    ] = False,
+    probability: Annotated[float | None, option(help="The goal must also have at least this probability.")] = None,
+    within: Annotated[float | None, option(help="With ridge: the tolerance within which the goal is reached.")] = None,
+    changed: Annotated[
+        float | None, option(help="Largest share of those who do nothing whose prediction may change, such as 0.02.")
+    ] = None,
+    lost: Annotated[
+        float | None,
+        option(
+            help="Largest share of those with the goal's prediction who may lose it, such as 0.02: of members who "
+            "move, predicted at their moved features, and of those who do nothing."
+        ),
+    ] = None,
+    worse: Annotated[float | None, option(help="Largest fall of the model's accuracy, such as 0.01.")] = None,
     seed: Seed = 0,
 ) -> ProblemArguments:
     """Return what is asked; its arguments are the options of every command that asks about people."""

@@ -131,21 +131,6 @@ def _lines() -> Iterator[Stage]:
         thread.join(EVERY)
 
 
-def lined(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose columns are as wide as they must be.
-
-    >>> print(lined(("group", "people"), [("a", "10"), ("others", "2")]))
-    group   people
-    a       10
-    others  2
-    """
-    every = [tuple(header), *map(tuple, rows)]
-    widths = [max(len(row[place]) for row in every) for place in range(len(header))]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in every
-    )
-
-
 def output(
     path: Path | None, force: bool, endings: tuple[str, ...] = (".csv", ".json"), option: str = "out"
 ) -> tuple[Path, ...]:

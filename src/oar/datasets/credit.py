@@ -120,14 +120,8 @@ LIMITS = Limits(
         "installment_rate": Limit(lower=1, upper=4),
         # What a loan is for is a plan; but a business or a retraining is not made up for a loan's sake.
         "purpose": Limit(
-            levels=(
-                "new car",
-                "used car",
-                "furniture",
-                "radio or television",
-                "domestic appliances",
-                "repairs",
-                "other",
+            levels=tuple(
+                word for word in CODES["purpose"].values() if word not in ("education", "retraining", "business")
             )
         ),
         # Time with an employer or at an address only grows. The next class of either is years away, so it costs 2.
@@ -138,10 +132,7 @@ LIMITS = Limits(
         # A guarantor or a co-applicant can be asked; both bind somebody else, so they cost more than a form.
         "other_debtors": Limit(cost=2.0),
         # What one owns can be bought or sold, at a price; the bank does not forget what it has seen.
-        "property": Limit(
-            levels=("real estate", "savings agreement or life insurance", "car or other"),
-            cost=3.0,
-        ),
+        "property": Limit(levels=("real estate", "savings agreement or life insurance", "car or other"), cost=3.0),
         "housing": Limit(cost=3.0),
         # Other instalment plans can be paid off or taken up elsewhere.
         "other_plans": Limit(cost=2.0),

@@ -1,12 +1,7 @@
-"""The protocol of defences, which may change the data before training, the model, and the calendar of refits.
+"""The protocol of defences, which may change data before training, the model and the calendar; and a defended refit.
 
-A defence is an immutable set of settings with three methods. Each does nothing unless a subclass overrides it:
-
-    prepared(people, model, parameters, rng)    whose data are trained on, and with which weights
-    model_for(model)                            what is trained in the model's place
-    retrains(number, rng)                       whether there is a refit in a round at all
-
-A defence is deterministic given `rng`, so a defended refit is a function like any refit, and can be differentiated.
+A defence is an immutable set of settings with three methods. It is deterministic given `rng`, so a defended refit is a
+function like any refit, and can be differentiated.
 """
 
 from __future__ import annotations
@@ -25,6 +20,7 @@ from oar.people import Population
 from oar.typing import DefenceLike
 
 Mask = NDArray[np.bool_]
+SEED = 0  # of a defended refit
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +40,7 @@ class Prepared:
 
 
 class Defence:
-    """Base class of defences; by itself it does nothing."""
+    """Base class of defences; by itself, each of its methods does nothing."""
 
     name: ClassVar[str] = "none"
 
@@ -150,3 +146,35 @@ def _through(stages: list[tuple[Population, Prepared]], by_weight: Array) -> Arr
         wide[stage.kept], longer[stage.kept] = slopes, by_weight * factors
         slopes, by_weight = wide, longer
     return slopes
+
+
+@dataclass(frozen=True, eq=False)
+class DefendedRefit:
+    """The refit of a defended operator to the contributors."""
+
+    model: Any  # the model that is trained
+    prepared: Prepared  # the people on whom it is trained, and their weights
+    everyone: Population  # all contributors, in their places; people who are left out have weight 0
+
+    def fit(self) -> Any:
+        """Return the model's parameters."""
+        return self.model.fit(self.prepared.people)
+
+
+def defended_refit(people: Population, model: Any, defence: Defence, deployed: Any = None) -> DefendedRefit:
+    """Return a defended refit on contributors; `deployed` are earlier parameters, None for those of a fit to them."""
+    defended = defence.model_for(model)
+    if deployed is None and any(type(part).prepared is not Defence.prepared for part in _parts(defence)):
+        deployed = defended.fit(people)
+    prepared = defence.prepared(people, defended, deployed, np.random.default_rng(SEED))
+    if prepared.people is people:
+        return DefendedRefit(defended, prepared, people)
+    weights = np.zeros(people.size)
+    weights[prepared.kept] = prepared.people.row_weights
+    return DefendedRefit(defended, prepared, reweighed(people, defended, weights))
+
+
+def reweighed(people: Population, model: Any, weights: Array) -> Population:
+    """Return the same people with other weights."""
+    regresses = getattr(model, "regresses", False)
+    return people.contributing(weights, people.target_rows(regresses), regresses)

@@ -10,9 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from oar.checks import check_whole, with_near_names
+from oar.checks import check_number, check_whole, with_near_names
 from oar.defences.base import Defence
-from oar.defences.settings import check_number
 
 
 @with_near_names

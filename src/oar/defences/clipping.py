@@ -14,15 +14,15 @@ For z = W x + b, with a = ∂φ/∂z and B = ∂²φ/∂z², ∇_θ ℓ = a ⊗ 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import with_near_names
-from oar.defences.base import Array, Defence, Prepared
-from oar.defences.settings import check_number
+from oar.checks import check_number, with_near_names
+from oar.defences.base import Array, Defence, Prepared, reweighed
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.models.differentiable import Differentiable, need_jax_functions
 from oar.models.linear.losses import Linear
@@ -55,8 +55,7 @@ class ClippedInfluence(Defence):
         everyone = np.ones(people.size, dtype=bool)
         if parameters is None:
             return Prepared(people, everyone)
-        pulls = _pulls(people, model, parameters)
-        weights, lengths = people.row_weights, pulls.lengths
+        weights, (lengths, gradients_of_lengths) = people.row_weights, _pulls(people, model, parameters)
         counted = np.flatnonzero(weights > 0)
         order = counted[lengths[counted].argsort(kind="stable")]
         middle = order[[(order.size - 1) // 2, order.size // 2]]
@@ -67,7 +66,7 @@ class ClippedInfluence(Defence):
             return Prepared(people, everyone)
 
         def pull_back(by_weight: Array) -> Array:
-            gradients = pulls.gradients()
+            gradients = gradients_of_lengths()
             by_factor = np.where(clipped, by_weight * weights / np.where(clipped, lengths, 1.0), 0.0)
             slopes = -(by_factor * factors)[:, None] * gradients
             for person in middle:  # ∂m = the mean of the middle two's ∂G
@@ -77,64 +76,45 @@ class ClippedInfluence(Defence):
         return Prepared(reweighed(people, model, weights * factors), everyone, pull_back)
 
 
-def reweighed(people: Population, model: Any, weights: Array) -> Population:
-    """Return the same people with other weights."""
-    regresses = getattr(model, "regresses", False)
-    return people.contributing(weights, people.target_rows(regresses), regresses)
+Pulls = tuple[Array, Callable[[], Array]]
+"""G (n,), and what returns ∇_x G (n, d), which only few ask for."""
 
 
-class _CentroidPulls:
-    """G (n,) and ∇_x G (n, d) of people at their class's centroids (n, d)."""
-
-    def __init__(self, features: Array, centroids: Array) -> None:
-        self._offsets = features - centroids
-        self.lengths = np.linalg.norm(self._offsets, axis=1)
-
-    def gradients(self) -> Array:
-        """Return ∇_x G; 0 where G is 0, where it has none."""
-        return self._offsets / np.where(self.lengths > 0, self.lengths, 1.0)[:, None]
-
-
-class _LinearPulls:
-    """The same of people at a deployed linear model."""
-
-    def __init__(self, model: Any, parameters: Any, features: Array, targets: Array) -> None:
-        self._model, self._matrix, self._features, self._targets = model.unscaled, parameters, features, targets
-        self._outputs = parameters[:, :-1] @ features.T + parameters[:, -1:]  # z (o, n)
-        self._slopes = np.asarray(self._model.slopes(self._outputs, targets.T))  # a (o, n)
-        self._far = np.sqrt(1 + (features**2).sum(axis=1))
-        self.lengths = np.linalg.norm(self._slopes, axis=0) * self._far
-
-    def gradients(self) -> Array:
-        """Return ∇_x G."""
-        size = np.linalg.norm(self._slopes, axis=0)
-        along = self._slopes / np.where(size > 0, size, 1.0)
-        bent = np.asarray(self._model.bend(self._outputs, self._targets.T, along))
-        return self._far[:, None] * (bent.T @ self._matrix[:, :-1]) + (size / self._far)[:, None] * self._features
-
-
-class _AutodiffPulls:
-    """The same of people at any other deployed model."""
-
-    def __init__(self, model: Any, parameters: Any, features: Array, targets: Array) -> None:
-        need_jax_functions(model.unscaled, "oar.defences.ClippedInfluence")
-        import jax
-
-        with jax.enable_x64(True):
-            self.lengths, self._gradients = map(np.asarray, _compiled(model)(parameters, features, targets))
-
-    def gradients(self) -> Array:
-        """Return ∇_x G."""
-        return self._gradients
-
-
-def _pulls(people: Population, model: Any, parameters: Any) -> _CentroidPulls | _LinearPulls | _AutodiffPulls:
+def _pulls(people: Population, model: Any, parameters: Any) -> Pulls:
     """Return how hard people pull at a deployed model."""
     features = np.asarray(people.features, dtype=np.float64)
     if isinstance(parameters, Centroids):
-        return _CentroidPulls(features, parameters.positions[people.codes(0, people.size)])
-    kind = _LinearPulls if isinstance(model.unscaled, Linear) else _AutodiffPulls
-    return kind(model, parameters, features, model.targets(people))
+        return _centroid_pulls(features - parameters.positions[people.codes(0, people.size)])
+    pulls = _linear_pulls if isinstance(model.unscaled, Linear) else _autodiff_pulls
+    return pulls(model, parameters, features, model.targets(people))
+
+
+def _centroid_pulls(offsets: Array) -> Pulls:
+    """Return how hard people pull who are these offsets (n, d) away from their class's centroids."""
+    lengths = np.linalg.norm(offsets, axis=1)
+    return lengths, lambda: offsets / np.where(lengths > 0, lengths, 1.0)[:, None]  # 0 where G has no gradient
+
+
+def _linear_pulls(deployed: Any, parameters: Any, features: Array, targets: Array) -> Pulls:
+    model = deployed.unscaled
+    outputs = parameters[:, :-1] @ features.T + parameters[:, -1:]  # z (o, n)
+    slopes = np.asarray(model.slopes(outputs, targets.T))  # a (o, n)
+    far, size = np.sqrt(1 + (features**2).sum(axis=1)), np.linalg.norm(slopes, axis=0)
+
+    def gradients() -> Array:
+        bent = np.asarray(model.bend(outputs, targets.T, slopes / np.where(size > 0, size, 1.0)))
+        return far[:, None] * (bent.T @ parameters[:, :-1]) + (size / far)[:, None] * features
+
+    return size * far, gradients
+
+
+def _autodiff_pulls(model: Any, parameters: Any, features: Array, targets: Array) -> Pulls:
+    need_jax_functions(model.unscaled, "oar.defences.ClippedInfluence")
+    import jax
+
+    with jax.enable_x64(True):
+        lengths, gradients = map(np.asarray, _compiled(model)(parameters, features, targets))
+    return lengths, lambda: gradients
 
 
 @lru_cache(maxsize=8)

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import with_near_names
+from oar.checks import check_number, with_near_names
 from oar.defences.base import Defence, Prepared
-from oar.defences.settings import check_number
 from oar.errors import OptionError
 from oar.people import Population
 

@@ -6,9 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from oar.checks import with_near_names
+from oar.checks import check_number, with_near_names
 from oar.defences.base import Defence
-from oar.defences.settings import check_number
 from oar.errors import OptionError
 from oar.models import Scaled
 

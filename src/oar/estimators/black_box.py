@@ -203,7 +203,8 @@ class BlackBox(Capabilities):
             )
         settings = {"refits": refits, "at_least": at_least, "confidence": confidence}
         settings |= {} if self._function else {"seed": seed}  # a function is handed one, random or not
-        self._of_random = [name for name, value in settings.items() if value != _usual(name)]
+        usual = inspect.signature(BlackBox).parameters
+        self._of_random = [name for name, value in settings.items() if value != usual[name].default]
         check_not_idle(self._of_random, randomised is False)
         self.randomised, self.refits, self.at_least = randomised, int(refits), float(at_least)
         self.confidence, self.seed = float(confidence), int(seed)
@@ -348,9 +349,7 @@ class BlackBox(Capabilities):
             took = time.perf_counter() - began
             self.calls.seconds += took
             self.calls.longest = max(self.calls.longest, took)
-        if before is not handed and not all(
-            _same(getattr(before, part), getattr(handed, part)) for part in ("rows", "labels", "weights")
-        ):
+        if before is not handed and not all(map(_same, before, handed)):
             self.note(CHANGES)
         return Box(self, fitted, handing)
 
@@ -386,11 +385,6 @@ def check_not_idle(settings: list[str], never_random: bool) -> None:
         raise OptionError(
             f"{settings[0]}: is of random training, which randomised=False says this is not; leave it out."
         )
-
-
-def _usual(setting: str) -> Any:
-    """Return the default of a setting."""
-    return inspect.signature(BlackBox).parameters[setting].default
 
 
 WAYS = ("predict_proba", "predict")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from oar.models.training import Array
 from oar.people import Population
 
 
-@dataclass(frozen=True, eq=False)
-class EstimatorData:
+class EstimatorData(NamedTuple):
     """The data that an estimator is trained on: rows as it sees them, labels or values, and weights if any."""
 
     rows: Any
@@ -42,13 +41,14 @@ class RowConversion:
     def rows(self, features: Array) -> Any:
         """Return people (m, d) as the estimator is to see them."""
         encoding, names = self.people.encoding, self.people.names
-        if encoding is not None:
-            return encoding.decode(features) if self.table else np.array(features, dtype=np.float64)
-        if names is None:
-            return np.array(features, dtype=np.float64)
+        if encoding is not None and self.table:
+            return encoding.decode(features)
+        rows = np.array(features, dtype=np.float64)
+        if encoding is not None or names is None:
+            return rows
         import pandas
 
-        return pandas.DataFrame(np.array(features, dtype=np.float64), columns=list(names))
+        return pandas.DataFrame(rows, columns=list(names))
 
     def handed(self, people: Population, features: Array) -> EstimatorData:
         """Return what is trained on: `people` with their labels and weights, at `features` (n, d)."""
@@ -90,9 +90,14 @@ class RowConversion:
             ) from None
 
 
+def soft(people: Population) -> bool:
+    """Report whether anyone has a label between classes."""
+    return people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all()
+
+
 def one_label_each(people: Population) -> None:
     """Raise where somebody has a label between classes."""
-    if people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all():
+    if soft(people):
         raise DataError(
             "labels: an estimator is trained on one label a person, got soft ones; use a model of oar.models, "
             "or Relabel(most=…) rather than soft labels."

@@ -6,7 +6,7 @@ audits train a clone of the estimator itself, by its own `fit`, on what its owne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from oar.errors import DataError
 from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
+from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.models.protocol import asked_of_rows, delegated
 from oar.models.training import Array
 from oar.people import Population
@@ -87,7 +88,7 @@ class Twin(Differentiable):
 
     estimator: Any  # an unfitted clone of what was given
     core: Core  # how its last step is differentiated
-    front: NoFront = field(default_factory=lambda: NO_FRONT)  # what stands before that in a pipeline
+    front: NoFront = NO_FRONT  # what stands before that in a pipeline
     table: bool = False  # whether it sees a table as it came rather than as coordinates
 
     @property
@@ -194,15 +195,17 @@ class Twin(Differentiable):
         """Return the query loss (...) for a goal: a class code, or one value for each output."""
         found = self._all_outputs(parameters, features)
         target = self._target_of(goal, found.shape[-1])
-        flat = found.reshape(-1, found.shape[-1])
-        return np.array([output_loss(self.core.loss, row, target) for row in flat]).reshape(found.shape[:-1])
+        losses = JUDGES[self.core.loss].output_loss(found.reshape(-1, found.shape[-1]).T, target[:, None])
+        return losses.reshape(found.shape[:-1])
+
+
+JUDGES: dict[str, Linear] = {
+    "squared": Ridge(0.0),
+    "squared-hinge": LinearSVM(0.0),
+    "cross-entropy": SoftmaxRegression(0.0),
+}
 
 
 def output_loss(kind: str, outputs: Array, target: Array) -> float:
     """Return the loss at a goal of outputs (o,), for a target (o,) in 0 … 1, or a value."""
-    if kind == "squared":
-        return 0.5 * float(((outputs - target) ** 2).sum())
-    if kind == "squared-hinge":
-        return float((np.maximum(0.0, 1 - (2 * target - 1) * outputs) ** 2).sum())
-    logits = outputs if outputs.size > 1 else np.array([0.0, *outputs])
-    return float(np.logaddexp.reduce(logits) - target @ outputs)
+    return float(JUDGES[kind].output_loss(outputs, target))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, Wish, mean
-from oar.models.training import ALL, Array, Some, Training, goals
+from oar.models.training import ALL, Array, Some, Training, displaced, goals
 
 
 class Aimed:
@@ -32,7 +32,6 @@ class Aimed:
         self._members, self._together, self._anchors = members, together, anchors
 
     def __getattr__(self, name: str) -> Any:
-        """Ask the training itself for everything else."""
         return getattr(self._training, name)
 
     def contributing(self, targets: Array, weights: Array) -> Aimed:
@@ -57,9 +56,7 @@ class Aimed:
         """
         if self._members is None:
             return None
-        points = self._points.copy()
-        if moves is not None:
-            points[:, columns] += moves[self._members]
+        points = displaced(self._points, None if moves is None else moves[self._members], columns)
         loss, pull, slopes = self._all(parameters, points)
         slopes = slopes[:, columns]
         own = np.zeros((self._training.size, slopes.shape[1]))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_number, is_text, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_that, is_number, is_text, with_near_names
+from oar.errors import OptionError
 from oar.goals.held_out import HeldOutData, held_out_people
 from oar.models.training import Array
 from oar.people import Population
@@ -51,14 +51,12 @@ class Keep:
     lost: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse limits that cannot be, and settings that would do nothing."""
         given = self.given
         if given.keys().isdisjoint(BOUNDS):
             raise OptionError("Keep: must limit something, got neither changed nor lost nor worse.")
         for name, (most, what) in BOUNDS.items():
             bound = given.get(name, 0.0)
-            if not (is_number(bound) and 0 <= bound <= most):
-                raise DataError(f"{name}: must be {what}, got {bound!r}.")
+            check_that(is_number(bound) and 0 <= bound <= most, name, what, bound)
         for name, needed in (("groups", ("changed", "lost")), ("held_out", ("worse",))):
             if name in given and given.keys().isdisjoint(needed):
                 raise OptionError(f"{name}: is only used with {' or '.join(needed)}; give that too, or leave it out.")

@@ -116,7 +116,6 @@ def _classes(people: Population, model: Any, goal: Any, probability: float | Non
 
 
 def _codes(people: Population, goal: Any) -> tuple[int, ...]:
-    """Return the codes of the classes that will do."""
     match goal:
         case AnyBut():
             barred = {people.coding.position(label, "goal") for label in goal.labels}

@@ -70,7 +70,7 @@ class ClassWish:
     @property
     def edge(self) -> float:
         """The loss at which a probabilistic model's query gets what it wants: −log of the probability it takes."""
-        return -float(np.log(HALF))
+        return -float(np.log(self.probability or HALF))
 
     def by(self, code: int) -> ClassWish:
         """Return the wish that this one of the classes be the one that leads those that will not do."""
@@ -111,11 +111,6 @@ class ProbableWish(ClassWish):
     """The same classes where they must together be so probable."""
 
     probability: float = HALF
-
-    @property
-    def edge(self) -> float:
-        """The loss at which a query gets what it wants: −log of the probability it takes."""
-        return -float(np.log(self.probability))
 
     def judged(self, training: Training, parameters: Array, point: Array) -> tuple[float, Array, Array]:
         """Return the loss, ∇_θ L and ∇_x L at one person."""

@@ -24,7 +24,6 @@ class AnyBut:
     labels: tuple
 
     def __init__(self, *labels: Any) -> None:
-        """Name the labels that will not do."""
         if not labels:
             raise DataError("AnyBut: must name at least one label that will not do, got none.")
         object.__setattr__(self, "labels", labels)

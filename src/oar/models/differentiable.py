@@ -37,7 +37,7 @@ class Differentiable(Capabilities):
 
     def member_score(self, parameters: Any, signal: Any) -> Score:
         """Return the score that θ and v define, flat."""
-        from oar.models.score import AutodiffScore
+        from oar.models.autodiff.passes import AutodiffScore
 
         return AutodiffScore(self, parameters, signal)
 

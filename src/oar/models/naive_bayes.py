@@ -136,8 +136,8 @@ class GaussianNaiveBayes(Differentiable):
         """Return ½ (Σ log π)²: a constant added to all of them changes no share."""
         return 0.5 * parameters["log_share"].sum() ** 2
 
-    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
-        """Return −Σ_c y_c log p(c | x)."""
+    def query_loss(self: Differentiable, parameters: Any, features: Any, target: Any) -> Any:
+        """Return −Σ_c y_c log p(c | x), of any model whose outputs are logits."""
         import jax
 
         return -target @ jax.nn.log_softmax(self.outputs(parameters, features))

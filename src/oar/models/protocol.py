@@ -25,48 +25,30 @@ Kind = TypeVar("Kind")
 
 
 class Capabilities:
-    """The properties of a model that the rest of the package asks for; a model overrides those that differ.
+    """The properties of a model that the rest of the package asks for; a model overrides those that differ."""
 
-    Attributes:
-        convex: whether the risk has one minimum, whatever the start.
-        equivariant: whether shifting all people and the query together changes nothing (then the collective
-            never does worse than the individual).
-        regresses: whether targets are real values rather than classes.
-        linear: whether outputs are linear in the features.
-        smooth: whether the loss has no kinks in its slope: how training answers to moves then has none either.
-        least_loss: a number that no query's loss is below.
-        labels_matter: whether training reads labels.
-        holds_class_means: whether the parameters are averages over the people of one class each, so that those of a
-            class of one are that person's data.
-        plain_means: whether a refit takes the plain mean of each class, and the nearest is predicted, as
-            `NearestCentroid` does: what is solved exactly, streamed and proved for means then is for this model.
-        margins: whether outputs are margins, whose softmax is no probability.
-        scales_itself: whether it brings features to one scale, or does not care for scales.
-        keeps_absent: whether a class that nobody has keeps its parameters when rounds of data update them.
-        quick: whether a refit of few people takes a millisecond, as a linear model's with packed rows.
-        fixed: whether nothing is trained, and people act on predictions by the statistics of their batch alone.
-        only_asked: whether it can only be trained and asked, as a black box, and never differentiated.
-        closed_form: a function (features, targets, weights) → parameters, where the minimum is known; None elsewhere.
-        by_jax: whether outputs and losses are JAX functions; where they are not, `training` still gives all that
-            planning and audits ask for, and what compiles them refuses the model (`need_jax_functions`).
-    """
-
-    convex: bool = False
+    convex: bool = False  # whether the risk has one minimum, whatever the start
+    # whether shifting all people and the query changes nothing: the collective is then never worse than the individual
     equivariant: bool = False
-    regresses: bool = False
-    linear: bool = False
-    smooth: bool = True
-    least_loss: float = 0.0
-    labels_matter: bool = True
+    regresses: bool = False  # whether targets are real values rather than classes
+    linear: bool = False  # whether outputs are linear in the features
+    smooth: bool = True  # whether the loss has no kinks in its slope: training answers to moves without any, then
+    least_loss: float = 0.0  # a number that no query's loss is below
+    labels_matter: bool = True  # whether training reads labels
+    # whether parameters are averages over the people of one class each: those of a class of one are that person's data
     holds_class_means: bool = False
+    # whether a refit takes the plain mean of each class, and the nearest is predicted, as `NearestCentroid` does: what
+    # is solved exactly, streamed and proved for means then is for this model
     plain_means: bool = False
-    margins: bool = False
-    scales_itself: bool = False
-    keeps_absent: bool = False
-    quick: bool = False
-    fixed: bool = False
-    only_asked: bool = False
-    closed_form: Any = None
+    margins: bool = False  # whether outputs are margins, whose softmax is no probability
+    scales_itself: bool = False  # whether it brings features to one scale, or does not care for scales
+    keeps_absent: bool = False  # whether a class that nobody has keeps its parameters when rounds of data update them
+    quick: bool = False  # whether a refit of few people takes a millisecond, as a linear model's with packed rows
+    fixed: bool = False  # whether nothing is trained, and people act by the statistics of their batch alone
+    only_asked: bool = False  # whether it can only be trained and asked, as a black box, and never differentiated
+    closed_form: Any = None  # (features, targets, weights) → parameters, where the minimum is known
+    # whether outputs and losses are JAX functions; where they are not, `training` still gives all that planning and
+    # audits ask for, and what compiles them refuses the model (`need_jax_functions`)
     by_jax: bool = False
 
     @property
@@ -140,27 +122,21 @@ class Model(Protocol[Parameters]):
     @property
     def name(self) -> str:
         """The name under which cards and reports know it."""
-        ...
 
     def check(self, people: Population) -> None:
         """Raise a DataError if this model cannot be fitted to these people."""
-        ...
 
     def fit(self, people: Population) -> Parameters:
         """Refit from scratch."""
-        ...
 
     def probabilities(self, parameters: Parameters, features: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (..., k)."""
-        ...
 
     def predict(self, parameters: Parameters, features: Any) -> NDArray[Any]:
         """Return class codes, shape (...), or predicted values, shape (..., o)."""
-        ...
 
     def goal_loss(self, parameters: Parameters, features: Any, goal: Any) -> NDArray[np.float64]:
         """Return the loss (...) for a goal: a class code, or a value for each output."""
-        ...
 
 
 class Score(Protocol):
@@ -168,4 +144,3 @@ class Score(Protocol):
 
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
         """Return s (n,) and ∇_x s (n, d)."""
-        ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from oar.checks import check_that
 from oar.errors import DataError
 from oar.models.autodiff.mlp import MLP
 from oar.models.centroid.prototypes import PrototypeNetwork
@@ -51,8 +52,7 @@ def from_spec(spec: dict[str, Any]) -> Differentiable:
     """
     settings = dict(spec)
     name = settings.pop("name")
-    if name not in KINDS:
-        raise DataError(f"model: must be one of {', '.join(KINDS)}, got {name!r}.")
+    check_that(name in KINDS, "model", f"one of {', '.join(KINDS)}", name)
     return KINDS[name](**settings)
 
 

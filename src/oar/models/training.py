@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Columns = NDArray[np.intp]
-"""Some features, by their positions (r,)."""
-Some = Columns | slice
-"""The same, or a slice of all features."""
+Columns = NDArray[np.intp]  # some features, by their positions (r,)
+Some = Columns | slice  # the same, or a slice of all features
 ALL = slice(None)
 
 
@@ -41,60 +39,44 @@ class Fit:
 class Training(Protocol):
     """A model bound to its people. Moves are (n, d) arrays, zero rows for those who stay; None means nobody moves."""
 
-    size: int
-    """How many people there are."""
-    dimensions: int
-    """How many features each has."""
-    parameter_count: int
-    """How long θ is."""
-    weights: Array
-    """w̄ (n,), which sum to 1."""
-    passes: int
-    """How often all the data were read so far."""
+    size: int  # how many people there are
+    dimensions: int  # how many features each has
+    parameter_count: int  # how long θ is
+    weights: Array  # w̄ (n,), which sum to 1
+    passes: int  # how often all the data were read so far
 
     def start(self) -> Array:
         """Return the θ that a refit from scratch starts from; always the same."""
-        ...
 
     def moved(self, moves: Array | None) -> Any:
         """Return everyone's features after the moves, in the form in which the other methods want them."""
-        ...
 
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Refit from `start` until the gradient's norm is at most `tolerance`, or say that it did not converge."""
-        ...
 
     def risk_gradient(self, parameters: Array, features: Any) -> tuple[float, Array]:
         """Return the training risk (regulariser and gauge included) and its gradient (p,)."""
-        ...
 
     def product(self, parameters: Array, features: Any, direction: Array) -> Array:
         """Return H times a direction (p,)."""
-        ...
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with ‖H v − right‖ ≤ tolerance · ‖right‖; raise a NumericsError with the reason if H forbids it."""
-        ...
 
     def score_gradients(self, parameters: Array, features: Any, signal: Array) -> Array:
         """Return ∇_x s_i for everyone, (n, d); weights not included."""
-        ...
 
     def contributing(self, targets: Array, weights: Array) -> Training:
         """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        ...
 
     def scores(self, parameters: Array, features: Any, signal: Array, targets: Array) -> Array:
         """Return everyone's s_i (n,), if its target were that row of `targets` (n, o)."""
-        ...
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the query's loss L for its goal's target (o,), ∇_θ L (p,) and ∇_x L (d,)."""
-        ...
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the model's outputs (o,) for one person: logits, or predicted values."""
-        ...
 
 
 def displaced(features: Array, moves: Array | None, columns: Some = ALL) -> Array:
@@ -113,7 +95,6 @@ class RowsTraining:
     """
 
     def __init__(self, model: Any, features: Array, weights: Array, parameter_count: int) -> None:
-        """Keep the model, features (n, d) and weights (n,) that sum to 1."""
         self.model, self._features, self.weights, self.passes = model, features, weights, 0
         self.size, self.dimensions = features.shape
         self.parameter_count = parameter_count
@@ -151,36 +132,18 @@ def goals(training: Any, parameters: Array, rows: Array, targets: Array) -> tupl
     return losses, pulls.mean(axis=0), slopes
 
 
-class ByColumns(Training, Protocol):
-    """A training that can be asked about some features alone: of a table's, most may never move."""
-
-    def moved(self, moves: Array | None, columns: Some = ALL) -> Any:
-        """Return everyone's features after the moves; with `columns` (r,), these are (n, r), of those features."""
-        ...
-
-    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Some = ALL) -> Array:
-        """Return ∇_x s_i for everyone, (n, d), or (n, r) of `columns` (r,)."""
-        ...
-
-    def contributing(self, targets: Array, weights: Array) -> ByColumns:
-        """Return the same training for other targets (n, o) and weights (n,) that sum to 1."""
-        ...
-
-
 class CostUnits:
     """A training whose moves are of some features alone, in cost, u = costs · δ; only what speaks of features changes.
 
-    `columns` (r,) may move, at `costs` (r,) a unit; others are the query's own (d,). `made` (n, r) moves were made.
+    The training can be asked about some columns alone: `columns` (r,) may move, at `costs` (r,) a unit; others are the
+    query's own (d,). `made` (n, r) moves were made.
     """
 
-    def __init__(
-        self, training: ByColumns, columns: Columns, costs: Array, query: Array, made: Array | float = 0.0
-    ) -> None:
+    def __init__(self, training: Any, columns: Columns, costs: Array, query: Array, made: Array | float = 0.0) -> None:
         self._training, self._columns, self._costs, self._query, self._made = training, columns, costs, query, made
         self.dimensions = columns.size
 
     def __getattr__(self, name: str) -> Any:
-        """Ask the training itself for everything else."""
         return getattr(self._training, name)
 
     @property

@@ -11,9 +11,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from oar.errors import StorageError
-from oar.opening.memory import available
 from oar.opening.regular import opened
-from oar.opening.unpacking import check_unpacked
+from oar.opening.unpacking import available, check_unpacked
 
 
 def read_npz(path: Any) -> dict[str, NDArray]:

@@ -21,12 +21,10 @@ class Fields:
 
     >>> Fields({"budget": None}).number("budget", least=0)
     Traceback (most recent call last):
-    ...
     oar.errors.DataError: field "budget" must be a finite number ≥ 0 (and at most 1e+100), got null
     """
 
     def __init__(self, content: Any, place: str = "") -> None:
-        """Remember where in the document it is, for errors."""
         if not isinstance(content, dict):
             raise DataError(
                 f"{_called(place) if place else 'it'} must be a mapping of names to values, got {said(content)}"

@@ -1,8 +1,14 @@
-"""Packed files, and how much they unpack to: kilobytes can hold gigabytes, and only one of both is what was meant."""
+"""Packed files, and how much they unpack to: kilobytes can hold gigabytes, and only one of both is what was meant.
+
+And how much memory there is to unpack them into.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 from oar.errors import StorageError
@@ -18,6 +24,24 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
             f"{name} is damaged, or made to fill the memory: it unpacks to more than {RATIO} times its {packed:,} "
             "bytes. Unpack it yourself if that is what it should hold."
         )
+
+
+def available() -> int:
+    """Return how many bytes this process can still take, by what the system says; where it says nothing, any number."""
+    free = sys.maxsize
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = 1024 * int(line.split()[1])
+        import resource  # not on every system
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY:
+            taken = os.sysconf("SC_PAGE_SIZE") * int(Path("/proc/self/statm").read_text().split()[0])
+            free = min(free, max(most - taken, 0))
+    except (ImportError, OSError, ValueError, IndexError):
+        pass
+    return free
 
 
 class BoundedReader(io.RawIOBase):

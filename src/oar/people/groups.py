@@ -17,7 +17,7 @@ MISSING = "missing"
 PARTS = 4  # groups of about equal size into which other columns of numbers are cut
 
 
-def grouped(people: Population, groups: Any, argument: str = "groups") -> Any:
+def grouped(people: Population, groups: Any) -> Any:
     """Return everyone's group as a Series: of a column by its name, of several, or as given.
 
     Columns are as they were before any move. One of numbers with more than ten different values is cut into quarters of
@@ -26,20 +26,20 @@ def grouped(people: Population, groups: Any, argument: str = "groups") -> Any:
     import pandas
 
     if isinstance(groups, str):
-        return _column(people, groups, argument)
+        return _column(people, groups)
     if isinstance(groups, list | tuple) and groups and all(isinstance(name, str) for name in groups):
         known = _known(people)
         if all(name in known for name in groups) or len(groups) != people.size:
-            parts = [_column(people, name, argument).astype(str) for name in groups]
+            parts = [_column(people, name).astype(str) for name in groups]
             return pandas.Series(map(", ".join, zip(*parts, strict=True)), name=", ".join(groups), dtype=object)
     if is_series(groups):
-        check_index(groups, people.index, argument)
+        check_index(groups, people.index, "groups")
         groups = pandas.Series(groups.to_numpy(), name=groups.name)
     if np.ndim(groups) != 1 or len(groups) != people.size:
         got = f"{np.shape(groups)}" if np.ndim(groups) else repr(groups)
         raise DataError(
-            f"{argument}: must be a column's name, several names, or one value for each of the {people.size} people, "
-            f"got {got}."
+            f"groups: must be a column's name, several names, or one value for each of the {people.size} people, got "
+            f"{got}."
         )
     return _cut(pandas.Series(groups).reset_index(drop=True))
 
@@ -49,13 +49,13 @@ def _known(people: Population) -> tuple[str, ...]:
     return columns if people.target is None else (*columns, people.target)
 
 
-def _column(people: Population, name: str, argument: str) -> Any:
+def _column(people: Population, name: str) -> Any:
     import pandas
 
     known = _known(people)
     if not known:
-        raise DataError(f"{argument}: people have no names of columns, got {name!r}; give one value for each person.")
-    choose(argument, name, known)
+        raise DataError(f"groups: people have no names of columns, got {name!r}; give one value for each person.")
+    choose("groups", name, known)
     if name == people.target:
         values: Any = people.labels
     elif people.encoding is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -69,43 +70,22 @@ def plain(label: Any) -> Any:
 class LabelCoding:
     """The classes of a population and the way from labels to codes 0 … k−1."""
 
-    def __init__(self, labels: NDArray, unused: list | None = None) -> None:
-        """Find the classes; `unused` are categories that were declared but that nobody has."""
-        if unused:
-            raise DataError(
-                f"labels: class {plain(unused[0])!r} has no members, so it cannot be fitted; remove the unused "
-                "category (labels.cat.remove_unused_categories()) or add people who have it."
-            )
-        self.classes: tuple[Any, ...] = ()
+    def __init__(self, labels: NDArray) -> None:
+        """Find the classes."""
         self._table: Codes | None = None
-        self._lowest = 0
-        self._positions: dict[Hashable, int] = {}
-        if labels.dtype.kind in "iu" and labels.size:
-            lowest, highest = int(labels.min()), int(labels.max())
-            if highest - lowest < WIDEST_TABLE and highest < 2**63:
-                self._use_table(labels, lowest, highest)
-                return
-        self._use_hash(labels)
+        whole = labels.dtype.kind in "iu" and labels.size > 0
+        self._lowest, highest = (int(labels.min()), int(labels.max())) if whole else (0, 0)
+        narrow = whole and highest - self._lowest < WIDEST_TABLE and highest < 2**63
+        self.classes: tuple[Any, ...] = self._in_table(labels, highest) if narrow else _hashed(labels)
+        self._positions: dict[Hashable, int] = {label: code for code, label in enumerate(self.classes)}
 
-    def _use_table(self, labels: NDArray, lowest: int, highest: int) -> None:
-        present = np.zeros(highest - lowest + 1, dtype=bool)
+    def _in_table(self, labels: NDArray, highest: int) -> tuple[Any, ...]:
+        """Return the classes of whole numbers, chunk by chunk, and keep the table of their codes."""
+        present = np.zeros(highest - self._lowest + 1, dtype=bool)
         for start in range(0, labels.size, CHUNK):
-            present[labels[start : start + CHUNK].astype(np.int64) - lowest] = True
-        self._lowest = lowest
+            present[labels[start : start + CHUNK].astype(np.int64) - self._lowest] = True
         self._table = np.where(present, np.cumsum(present) - 1, -1).astype(np.int32)
-        self.classes = tuple(int(value) + lowest for value in np.flatnonzero(present))
-        self._positions = {label: code for code, label in enumerate(self.classes)}
-
-    def _use_hash(self, labels: NDArray) -> None:
-        _, seen = _factorise(labels, "labels")
-        for label in seen:
-            check_text("labels", label)
-        try:
-            seen.sort()
-        except TypeError:
-            pass  # Labels of kinds that do not compare stay in order of first appearance.
-        self.classes = tuple(seen)
-        self._positions = {label: code for code, label in enumerate(seen)}
+        return tuple(int(value) + self._lowest for value in np.flatnonzero(present))
 
     def position(self, label: Any, argument: str) -> int:
         """Return the code of one label, or raise with the known classes."""
@@ -115,29 +95,27 @@ class LabelCoding:
             known = [name for name in self.classes if isinstance(name, str)]
             near = difflib.get_close_matches(str(label), known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(
-                f"{argument}: must be one of the classes {self._listing()}, got {plain(label)!r}.{hint}"
-            ) from None
+            classes = ", ".join(map(repr, self.classes[:12])) + (", …" if len(self.classes) > 12 else "")
+            raise DataError(f"{argument}: must be one of the classes {classes}, got {plain(label)!r}.{hint}") from None
 
     def encode(self, labels: NDArray, argument: str = "labels") -> Codes:
         """Return the codes of an array of labels; unknown labels raise."""
         if labels.size == 0:
             return np.empty(0, dtype=np.int32)
         if self._table is not None and labels.dtype.kind in "iu":
+            shifted = labels
+            if self._lowest or len(self.classes) < self._table.size:
+                shifted = np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe")
             if len(self.classes) == self._table.size:  # every whole number between the lowest and the highest
                 for label in (int(labels.min()), int(labels.max())):
                     if not self._lowest <= label < self._lowest + self._table.size:
                         self.position(label, argument)
-                shifted = (
-                    np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe") if self._lowest else labels
-                )
                 return shifted.astype(np.int32)
-            shifted = np.subtract(labels, self._lowest, dtype=np.int64, casting="unsafe")
             outside = shifted.view(np.uint64) >= self._table.size  # negative ones are then the largest
             if outside.any():
                 self.position(labels[np.argmax(outside)], argument)
             codes = self._table[shifted]
-            if len(self.classes) < self._table.size and codes.min() < 0:
+            if codes.min() < 0:
                 self.position(labels[np.argmin(codes)], argument)
             return codes
         local, seen = _factorise(labels, argument)
@@ -148,9 +126,15 @@ class LabelCoding:
         """Whether coding is so cheap that it is done chunk by chunk rather than stored."""
         return self._table is not None
 
-    def _listing(self) -> str:
-        shown = ", ".join(repr(label) for label in self.classes[:12])
-        return shown + (", …" if len(self.classes) > 12 else "")
+
+def _hashed(labels: NDArray) -> tuple[Any, ...]:
+    """Return the classes of labels of any kind."""
+    _, seen = _factorise(labels, "labels")
+    for label in seen:
+        check_text("labels", label)
+    with suppress(TypeError):  # Labels of kinds that do not compare stay in order of first appearance.
+        seen.sort()
+    return tuple(seen)
 
 
 def _factorise(labels: NDArray, argument: str) -> tuple[NDArray[np.intp], list]:

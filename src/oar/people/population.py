@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oar.checks import read_only, with_near_names
 from oar.errors import DataError
 from oar.people.class_sums import Sums, of_rows
-from oar.people.labels import Codes, LabelCoding, label_array
-from oar.people.parts.constructors import PopulationInParts
+from oar.people.labels import Codes, LabelCoding, label_array, plain
 from oar.people.tables.arrays import (
     CHUNK_ROWS,
     Table,
@@ -33,7 +32,10 @@ from oar.people.tables.files import read_table
 from oar.people.tables.from_frame import read_frame, with_column
 from oar.people.tables.schema import Schema
 from oar.people.wording import listed
-from oar.typing import Features, FilePath, Frame, Labels, Row, Weights
+from oar.typing import Client, Features, FilePath, Frame, Label, Labels, Row, Weights
+
+if TYPE_CHECKING:
+    from oar.people.parts.population import StreamedPopulation
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Chunk:
 
 
 @with_near_names
-class Population(PopulationInParts):
+class Population:
     """The data subjects: the people on whose data the operator trains.
 
     Args:
@@ -93,9 +95,9 @@ class Population(PopulationInParts):
         if self.has_label_rows:
             self._take_rows(labels)
         else:
-            unused = _unused_categories(labels)
             self._labels = label_array(labels)
-            self._coding = LabelCoding(self._labels, unused)
+            _check_categories(labels)
+            self._coding = LabelCoding(self._labels)
             stored = len(self._labels) <= CHUNK_ROWS or not self._coding.in_chunks
             self._codes = self._coding.encode(self._labels) if stored else None
         if len(self._labels) != self.size:
@@ -165,6 +167,89 @@ class Population(PopulationInParts):
     ) -> Population:
         """Return the people of a CSV or Parquet file; `options` go to pandas' reader, the others are as above."""
         return cls.from_frame(read_table(path, **options), target, schema=schema, weights=weights, missing=missing)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: FilePath,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        weights: str | None = None,
+        classes: Sequence[Label] | None = None,
+        engine: str = "local",
+        client: Client | None = None,
+    ) -> StreamedPopulation:
+        """Return people in Parquet files, which are read in parts: as many people as the disk holds.
+
+        `oar.Population.read` reads a file into memory, with words and categories; here every feature is a number.
+
+        Args:
+            path: a file, or a folder of them with the same columns.
+            target: the column of labels, or of values to be regressed.
+            features: the columns that are features; None means all others.
+            weights: a column of training weights; None means 1 for everybody.
+            classes: the labels that occur, if they are known; otherwise the data are searched for them.
+            engine: "local" (all cores of this machine) or "dask".
+            client: the `dask.distributed.Client` that does the work; None with engine="dask" means a local cluster.
+        """
+        from oar.people.parts.dask_engine import chosen_engine
+        from oar.people.parts.parquet import parquet_parts
+        from oar.people.parts.population import StreamedPopulation
+
+        doer = chosen_engine(engine, client)
+        parts, columns = parquet_parts(path, target, features, weights)
+        width, names = len(columns.features), columns.features
+        people = StreamedPopulation(parts, width, names, target, weights is not None, doer, str(path))
+        return people.knowing(classes)
+
+    @classmethod
+    @with_near_names
+    def from_memmap(
+        cls,
+        features: FilePath | ArrayLike,
+        labels: FilePath | ArrayLike,
+        weights: FilePath | ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        classes: Sequence[Label] | None = None,
+    ) -> StreamedPopulation:
+        """Return people in arrays on disk, which are read in parts.
+
+        Args:
+            features: (n, d) numbers: a `.npy` file's path, a `numpy.memmap`, or any array that can be sliced.
+            labels: n labels, likewise.
+            weights: n training weights, likewise; None means 1 for everybody.
+            names: the features' names, or None.
+            classes: the labels that occur, if they are known; otherwise the data are searched for them.
+        """
+        from oar.people.parts.arrays import in_arrays
+
+        return in_arrays(features, labels, weights, names).knowing(classes)
+
+    @classmethod
+    @with_near_names
+    def from_dask(
+        cls,
+        features: Any,
+        labels: Any,
+        weights: Any = None,
+        *,
+        client: Client | None = None,
+        classes: Sequence[Label] | None = None,
+    ) -> StreamedPopulation:
+        """Return people in a Dask cluster, which reads and processes them partition by partition.
+
+        Args:
+            features: a Dask array (n, d) or a Dask DataFrame of numbers.
+            labels: a Dask array or Series of n labels, in partitions that match; of a DataFrame, or a column's name.
+            weights: training weights, likewise; None means 1 for everybody.
+            client: the `dask.distributed.Client` that does the work; None means the current one, or a local cluster.
+            classes: the labels that occur, if they are known; otherwise the data are searched for them.
+        """
+        from oar.people.parts.dask import dask_people
+
+        return dask_people(features, labels, weights, client).knowing(classes)
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all; the data are checked once.
@@ -465,14 +550,16 @@ class Population(PopulationInParts):
         return f"Population({self.size:,} people, {self.dimensions} {plural}, classes {listed(self.classes, 6)})"
 
 
-def _unused_categories(labels: Any) -> list:
-    """Return declared categories of a pandas Categorical that nobody has."""
-    categorical = getattr(labels, "cat", labels)
-    categories = getattr(categorical, "categories", None)
-    if categories is None:
-        return []
-    present = set(labels)
-    return [category for category in categories if category not in present]
+def _check_categories(labels: Any) -> None:
+    """Refuse a pandas Categorical that declares a category that nobody has."""
+    categories = getattr(getattr(labels, "cat", labels), "categories", ())
+    present = set(labels) if len(categories) else set()
+    for category in categories:
+        if category not in present:
+            raise DataError(
+                f"labels: class {plain(category)!r} has no members, so it cannot be fitted; remove the unused "
+                "category (labels.cat.remove_unused_categories()) or add people who have it."
+            )
 
 
 def added(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

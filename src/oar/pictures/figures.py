@@ -24,7 +24,6 @@ class Picture(Figure):
     """A figure that shows itself in a notebook, whether or not pyplot was ever imported."""
 
     def _repr_png_(self) -> bytes:
-        """Return the picture as a notebook shows it."""
         buffer = io.BytesIO()
         self.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()

@@ -17,7 +17,6 @@ class Markup(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook."""
         return str(self)
 
 

@@ -9,5 +9,4 @@ class ShownAsText:
     """A base class whose objects show in a notebook what `print` shows; escaped, with its lines kept."""
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook."""
         return tag("pre", str(self))

@@ -1,8 +1,9 @@
-"""Numbers for people, with enough digits that they can be computed again."""
+"""Numbers for people, with enough digits that they can be computed again, and rows of what is known."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from oar.checks import is_whole
 from oar.tolerances import ROUNDING
 
 DIGITS = 6
+UNKNOWN: tuple[Any, ...] = (None, "", [], ())
 
 
 def number(value: Any) -> str:
@@ -68,3 +70,12 @@ def shortened(value: Any, most: int = 60) -> str:
     """
     words = str(value)
     return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def known_rows(*rows: tuple[str, Callable[[Any], str], Any]) -> list[tuple[str, str]]:
+    """Return names with values in words, by a function each; without those of which nothing is known.
+
+    >>> known_rows(("budget", "{:g} each".format, 0.0), ("limits", str, None), ("filled in", ", ".join, []))
+    [('budget', '0 each')]
+    """
+    return [(name, say(value)) for name, say, value in rows if value not in UNKNOWN]

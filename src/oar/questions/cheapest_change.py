@@ -29,11 +29,11 @@ from oar.referee.individual.advice import (
     broken_limits,
     cost_again,
     not_plausible,
-    places_of,
     rounding_of_cost,
     total,
 )
 from oar.referee.individual.duels import Moves, duels
+from oar.referee.table_moves import places_of
 from oar.solvers.cheapest.asking import Accepts, AdviceSolver, PersonQuery, ProposedChange
 from oar.solvers.cheapest.space import COSTS, Space
 from oar.typing import LimitsLike, ModelLike

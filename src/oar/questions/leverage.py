@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from oar.checks import check_flag, choose, with_near_names
 from oar.defences import Defence, as_defence
-from oar.defences.refit import DefendedRefit, defended_refit
+from oar.defences.base import DefendedRefit, defended_refit
 from oar.errors import NumericsError, OptionError
 from oar.online import OnlineProblem, Rollout
 from oar.people.wording import counted, lined_up

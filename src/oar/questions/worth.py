@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oar.checks import check_seed, is_whole, with_near_names
 from oar.defences import Defence, as_defence
-from oar.defences.refit import defended_refit
+from oar.defences.base import defended_refit
 from oar.errors import DataError, OptionError
 from oar.goals.held_out import held_out_people
 from oar.people.wording import lined_up

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.estimators.black_box import BlackBox, Box, Rate
 from oar.goals import ClassWish
 from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
-from oar.referee.contributions import Contributions
+from oar.referee.contributions import Array, Contributions
 from oar.referee.verdicts import (
     ENTROPY,
     SQUARED,
@@ -23,13 +22,12 @@ from oar.referee.verdicts import (
     Heard,
     JudgedModel,
     Retrial,
+    Said,
     Verdict,
     judged,
     loss_of_kind,
 )
 from oar.retraining.black_box import AUDIT, BlackBoxTraining
-
-Array = NDArray[np.float64]
 
 
 def by_its_own_training(plan: Plan) -> Retrial:
@@ -48,36 +46,28 @@ def by_its_own_training(plan: Plan) -> Retrial:
     number = box.refits if asking.is_random() else 1
     witness = f"{box.name}, trained by its own fit" + (f" {number} times" if number > 1 else "")
 
-    def pair(draw: int) -> tuple[Box, Box]:
-        old = asking.trained(people, before, draw)
-        return old, old if same else asking.trained(handed_in.after, after, draw)
+    def judging(box: Box) -> JudgedModel:
+        return JudgedModel(partial(_heard, asking, box), box.predictions, witness, independence=Independence.REPEATED)
 
-    def as_refits(boxes: tuple[Box, Box]) -> tuple[JudgedModel, JudgedModel]:
-        old, new = (
-            JudgedModel(partial(_heard, asking, box), box.predictions, witness, independence=Independence.REPEATED)
-            for box in boxes
-        )
-        return old, new
+    def pair(old: Box, draw: int) -> tuple[JudgedModel, JudgedModel]:
+        return judging(old), judging(old if same else asking.trained(handed_in.after, after, draw))
 
     if number > 1:  # one after the other, so that only two are kept at a time
-        return SeveralTrainings(handed_in, (as_refits(pair(draw)) for draw in range(number)), moved, None)
-    boxes = pair(0)
-    return Retrial(handed_in, (as_refits(boxes),), moved, boxes[0])
+        pairs = (pair(asking.trained(people, before, draw), draw) for draw in range(number))
+        return SeveralTrainings(handed_in, pairs, moved, None)
+    unmoved = asking.trained(people, before, 0)
+    return Retrial(handed_in, [pair(unmoved, 0)], moved, unmoved)
 
 
 class SeveralTrainings(Retrial):
     """Random trainings without a plan and with it, seed by seed."""
 
-    def together(
-        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Problem, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put many refits together: means of numbers, most frequent predictions, and rates."""
         box = problem.model
         assert isinstance(box, BlackBox)
-        rates = {
-            name: Rate(sum(one[name] for one in each), len(each), box.confidence)
-            for name in ("success_before", "success")
-        }
+        reached = ("success_before", "success")
+        rates = {name: Rate(sum(one[name] for one in each), len(each), box.confidence) for name in reached}
         old, new = ([_mean(list(one)) for one in zip(*heard, strict=True)] for heard in (olds, news))
         told = AuditSummary(problem, old, new).reported(kept)
         told |= {name: float(np.mean([one[name] for one in each])) for name in ("loss_before", "loss")}

@@ -21,10 +21,8 @@ from oar.models import NearestCentroid
 from oar.people import Chunk, Population
 from oar.plans import Plan
 from oar.problem import Problem
-from oar.referee.contributions import Contributions
+from oar.referee.contributions import Array, Contributions
 from oar.referee.verdicts import JudgedModel, Predict, Retrial, Verdict, of_logits
-
-Array = NDArray[np.float64]
 
 # In a duel of two classes, differences of distance below this share of their feature values (as they were before any
 # move) are ties, and a tie is not a success.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from oar.actions.own_action import Who, asked
 from oar.actions.sets.norms import Allowance
 from oar.errors import DataError
+from oar.models.protocol import delegated
 from oar.people import Chunk, Population
 from oar.people.labels import label_array
 from oar.people.tables.encoding import LARGEST
 from oar.people.wording import counted
 from oar.plans import LeverPlan, Plan
 from oar.problem import Problem
-
-if TYPE_CHECKING:
-    from oar.referee.table_moves import TableMoveCheck
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,40 +35,32 @@ SLACK = 1e-9  # rounding in a soft label's shares, never more
 MOST = 5  # offenders that are put into words
 
 
+@dataclass(frozen=True)
 class Offences:
-    """Sentences, of which the first few are kept and all are counted.
+    """Sentences, of which the first few are put into words and all are counted; they add up.
 
-    >>> offences = Offences()
-    >>> for person in range(42):
-    ...     offences.add(f"person {person} moves too far")
+    >>> offences = Offences.of(np.ones(42, dtype=bool), lambda row: f"person {row} moves too far")
     >>> offences.told[-1], len(offences.told)
     ('and 37 more', 6)
     """
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.first: list[str] = []
-        self.more = 0
+    first: tuple[str, ...] = ()
+    number: int = 0
 
-    def __bool__(self) -> bool:
-        """Report whether there are any."""
-        return bool(self.first)
+    @classmethod
+    def of(cls, who: Mask, says: Callable[[int], str]) -> Offences:
+        """Return what is said of each of these rows (n,)."""
+        rows = np.flatnonzero(who)
+        return cls(tuple(says(int(row)) for row in rows[:MOST]), rows.size)
 
-    def add(self, sentence: str) -> None:
-        """Keep one, or count it."""
-        self.add_all((sentence,), 1)
-
-    def add_all(self, sentences: Iterable[str], number: int) -> None:
-        """Keep the first of so many, which are not put into words beyond that, and count the others."""
-        room = MOST - len(self.first)
-        if room > 0:
-            self.first += [sentence for sentence, _ in zip(sentences, range(room), strict=False)]
-        self.more += max(0, number - max(room, 0))
+    def __add__(self, other: Offences) -> Offences:
+        return Offences((*self.first, *other.first)[:MOST], self.number + other.number)
 
     @property
     def told(self) -> tuple[str, ...]:
         """The first few, and in a last sentence how many more."""
-        return (*self.first, *((f"and {self.more:,} more",) if self.more else ()))
+        more = self.number - len(self.first)
+        return (*self.first, *((f"and {more:,} more",) if more else ()))
 
 
 def person(people: Population, row: int) -> str:
@@ -80,28 +70,25 @@ def person(people: Population, row: int) -> str:
 
 @dataclass(frozen=True)
 class MoveSums:
-    """Sums over moves: how many move, how far in all, and the first who break their limit; sums add up.
+    """Sums over moves: how many move, how far in all, and who breaks a limit; sums add up.
 
     Nobody is relabelled and nobody leaves: these people can only move.
     """
 
     movers: int = 0
     effort: float = 0.0
-    first: tuple[str, ...] = ()
-    offenders: int = 0
+    offences: Offences = Offences()
     relabelled: ClassVar[int] = 0
     leavers: ClassVar[int] = 0
 
     def __add__(self, other: MoveSums) -> MoveSums:
-        first = (*self.first, *other.first)[:MOST]
-        return MoveSums(self.movers + other.movers, self.effort + other.effort, first, self.offenders + other.offenders)
+        offences = self.offences + other.offences
+        return MoveSums(self.movers + other.movers, self.effort + other.effort, offences)
 
     @property
     def violations(self) -> tuple[str, ...]:
         """Who moves farther than it may, in words: the first few, and how many more."""
-        told = Offences()
-        told.add_all(self.first, self.offenders)
-        return told.told
+        return self.offences.told
 
 
 def measured(
@@ -111,14 +98,13 @@ def measured(
     allowed, lengths = allowance.of(chunk.start, chunk.stop), lengths_of(moves, allowance.norm.p)
     # NaN compares false, so "not within" also catches moves that are not numbers.
     beyond = ~(lengths <= allowed * (1 + LIMIT_SLACK))
-    told = tuple(
-        f"{called(chunk.start + int(row))} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
-        for row in np.flatnonzero(beyond)[:MOST]
+    offences = Offences.of(
+        beyond, lambda row: f"{called(chunk.start + row)} moves by {lengths[row]:.6g}, limit {allowed[row]:.6g}"
     )
     with np.errstate(over="ignore"):
         effort = float(lengths.sum())
-    sums = MoveSums(int(np.count_nonzero(lengths)), effort, told, int(np.count_nonzero(beyond)))
-    return (trainable(moves, beyond) if told else moves), sums
+    allowed_moves = trainable(moves, beyond) if offences.number else moves
+    return allowed_moves, MoveSums(int(np.count_nonzero(lengths)), effort, offences)
 
 
 def measured_query(problem: Problem, move: Array) -> tuple[Array, tuple[str, ...]]:
@@ -137,14 +123,12 @@ class MoveCheck:
     def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
         """`called` says what a row is called; None means persons by number, or by the table's index."""
         self.problem, self._called = problem, called or partial(person, problem.people)
-        self.movers, self.effort, self._sums = 0, 0.0, MoveSums()
-        self._query: tuple[str, ...] = ()
+        self.sums, self._query = MoveSums(), tuple[str, ...]()
 
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Measure the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed, sums = measured(self.problem.allowance, chunk, moves, self._called)
-        self._sums += sums
-        self.movers, self.effort = self._sums.movers, self._sums.effort
+        self.sums += sums
         return allowed
 
     def check_query(self, move: Array) -> Array:
@@ -155,7 +139,7 @@ class MoveCheck:
     @property
     def violations(self) -> tuple[str, ...]:
         """Who moves beyond its limit, in words: the first few, and how many more; and the query."""
-        return (*self._sums.violations, *self._query)
+        return (*self.sums.violations, *self._query)
 
 
 def lengths_of(moves: Array, order: float) -> Array:
@@ -198,12 +182,12 @@ class OwnMoveCheck(MoveCheck):
         if movers.size:
             excess[movers] = asked(action, "violations", moves[movers], who)
         beyond = ~(excess <= LIMIT_SLACK * allowed)  # also where the author's measure is no number
-        told = tuple(
-            f"{self._called(chunk.start + int(row))} leaves the set of {action.name!r} by {excess[row]:.6g}"
-            for row in np.flatnonzero(beyond)[:MOST]
+        offences = Offences.of(
+            beyond,
+            lambda row: f"{self._called(chunk.start + row)} leaves the set of {action.name!r} by {excess[row]:.6g}",
         )
-        self._sums += MoveSums(first=told, offenders=int(np.count_nonzero(beyond)))
-        return trainable(moves, beyond) if told else moves
+        self.sums += MoveSums(offences=offences)
+        return trainable(moves, beyond) if offences.number else moves
 
     def check_query(self, move: Array) -> Array:
         """Report any move of the query: the sets of an action of one's own are members'."""
@@ -212,7 +196,7 @@ class OwnMoveCheck(MoveCheck):
         return trainable(move[None])[0]
 
 
-def move_check(problem: Problem, called: Callable[[int], str] | None = None) -> MoveCheck | TableMoveCheck:
+def move_check(problem: Problem, called: Callable[[int], str] | None = None) -> MoveCheck:
     """Return what checks this problem's moves: of a table, column by column; of an own action, by its own measure."""
     if problem.own_action is not None:
         return OwnMoveCheck(problem)
@@ -223,20 +207,22 @@ def move_check(problem: Problem, called: Callable[[int], str] | None = None) -> 
     return TableMoveCheck(problem)
 
 
+@delegated("_moves.sums", "movers", "effort")
 class Contributions:
     """The contributions of a plan with every limit checked again: moves, changed labels, leavers.
 
     Attributes:
+        movers, effort: how many members move, and the sum of their moves' norms.
         after: the people whom the operator trains on after the plan, with their labels and weights; the problem's own
             where no label and no weight changes, or where what the plan hands out cannot be trained on.
         relabelled, leavers: how many labels change, and how many leave.
     """
 
-    def __init__(self, plan: Plan, called: Callable[[int], str] | None = None) -> None:
-        """Read what the plan hands out, and check labels and leavers; moves are checked as they are read.
+    movers: int
+    effort: float
 
-        `called` says what a row is called; None means persons by number, or by the table's index.
-        """
+    def __init__(self, plan: Plan, called: Callable[[int], str] | None = None) -> None:
+        """Read what the plan hands out, and check labels and leavers; moves are checked as they are read."""
         self.plan, self.problem = plan, plan.problem
         self.after: Population = plan.problem.people
         self.relabelled = self.leavers = 0
@@ -272,16 +258,6 @@ class Contributions:
             return asked.points + own
         assert after is not None
         return after[asked.members]
-
-    @property
-    def movers(self) -> int:
-        """How many members move."""
-        return self._moves.movers
-
-    @property
-    def effort(self) -> float:
-        """The sum of their moves' norms."""
-        return self._moves.effort
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -329,7 +305,7 @@ class Contributions:
             return None
         return rows
 
-    def _check_labels(self, before: Array, after: Array, changed: NDArray[np.bool_]) -> None:
+    def _check_labels(self, before: Array, after: Array, changed: Mask) -> None:
         limits = self.problem.levers.relabel
         if not limits.given:
             self._tell(changed, "is relabelled, and nobody may be")
@@ -345,16 +321,14 @@ class Contributions:
             if self.problem.regresses:
                 apart = np.linalg.norm(after - before, axis=1)
             size = np.maximum(1.0, np.abs(before).max(axis=1))  # of which y' − y carries the rounding
-            self._tell(
-                apart > limits.soft + SLACK * (limits.soft + 1e-3 * size),
-                f"has its label moved by more than {limits.soft:.6g}",
-            )
+            beyond = apart > limits.soft + SLACK * (limits.soft + 1e-3 * size)
+            self._tell(beyond, f"has its label moved by more than {limits.soft:.6g}")
             return
         self._tell(changed & ~np.isin(after, (0.0, 1.0)).all(axis=1), "is flipped to a label between classes")
         if self.relabelled > limits.most:
             self._broken.append(f"{self.relabelled} labels are flipped, limit {limits.most}")
 
-    def _check_leavers(self, away: NDArray[np.bool_]) -> None:
+    def _check_leavers(self, away: Mask) -> None:
         limits = self.problem.levers.withhold
         if not limits.given:
             self._tell(away, "leaves, and nobody may")
@@ -375,7 +349,6 @@ class Contributions:
             self._broken.append(f"nobody is left in class {self.problem.people.classes[empty[0]]!r}")
         return not empty.size and bool((after >= -SLACK).all())
 
-    def _tell(self, offends: NDArray[np.bool_], what: str) -> None:
-        people, told = self.problem.people, Offences()
-        told.add_all((f"{person(people, int(row))} {what}" for row in np.flatnonzero(offends)), int(offends.sum()))
-        self._broken += told.told
+    def _tell(self, offends: Mask, what: str) -> None:
+        people = self.problem.people
+        self._broken += Offences.of(offends, lambda row: f"{person(people, row)} {what}").told

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Allowance
 from oar.errors import OptionError
@@ -31,11 +30,10 @@ from oar.people.population import added
 from oar.plans import Plan
 from oar.referee.centroids import ByClass, Means, UnmovedCentroids, nearest, scales_of
 from oar.referee.centroids import heard as heard_centroids
-from oar.referee.contributions import MoveSums, measured, measured_query
+from oar.referee.contributions import Array, MoveSums, measured, measured_query
 from oar.referee.verdicts import ENTROPY, SQUARED, JudgedModel, Retrial
 from oar.referee.witnesses.refits import linear_outputs, of_outputs, refitted_model
 
-Array = NDArray[np.float64]
 CENTROIDS = "class averages of the moved rows, part by part (numpy)"
 NEWTON = "Newton steps on sums over parts, to a gradient of norm 1e-10 (numpy)"
 EQUATIONS = "normal equations of sums over parts (numpy)"
@@ -141,36 +139,22 @@ HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class NewtonTask:
-    """The task of every worker.
+    """The task of every worker."""
 
-    Attributes:
-        asked: who hands out people and their moves.
-        l2: the penalty. classes: how many, 0 where values are regressed. outputs: of the model.
-        total: everybody's weight.
-        mean, spread: (d,) of the features as they are; empty before these are known.
-    """
-
-    asked: Any
+    asked: Any  # who hands out people and their moves
     l2: float
-    classes: int
+    classes: int  # 0 where values are regressed
     outputs: int
-    total: float
-    mean: Array = field(default_factory=lambda: np.empty(0))
+    total: float  # everybody's weight
+    mean: Array = field(default_factory=lambda: np.empty(0))  # (d,) of the features as they are, once it is known
     spread: Array = field(default_factory=lambda: np.empty(0))
     sent_once: ClassVar[bool] = True
-
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-        return self.mean.size
 
     def targets(self, chunk: Any) -> Array:
         """Return (n, o): values, class by class 0 or 1, or of two classes whether it is the second."""
         if not self.classes:
             return chunk.values
-        if self.outputs == 1:
-            return chunk.codes[:, None].astype(np.float64)
-        return (chunk.codes[:, None] == np.arange(self.classes)).astype(np.float64)
+        return (chunk.codes[:, None] == np.arange(self.classes)[-self.outputs :]).astype(np.float64)
 
     def both(self, part: Part, start: int, one_in: int = 1) -> Iterator[tuple[Array, Array, Array, Array]]:
         """Walk over a part: (u, 1) before, (u, 1) after, targets, and weights as shares of everybody's.
@@ -185,12 +169,11 @@ class NewtonTask:
             for first in range(0, len(moves), CACHED):
                 some = slice(first, first + CACHED)
                 rows = features[some]
-                sides = []
-                for moved in (rows, rows + moves[some]):
-                    units = np.ones((len(rows), rows.shape[1] + 1))
-                    units[:, :-1] = (moved - self.mean) / self.spread
-                    sides.append(units)
-                yield sides[0], sides[1], targets[some], weights[some]
+                before, after = (
+                    np.column_stack([(moved - self.mean) / self.spread, np.ones(len(rows))])
+                    for moved in (rows, rows + moves[some])
+                )
+                yield before, after, targets[some], weights[some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +256,7 @@ def _inverse(hessian: Array) -> Array:
 def _sampled(part: Part, start: int, task: NewtonTask, one_in: int) -> tuple[Array, ...]:
     """Return some people of a part, spread evenly over it."""
     found = list(task.both(part, start, one_in))
-    width = task.width + 1
+    width = task.mean.size + 1
     empty = (np.zeros((0, width)), np.zeros((0, width)), np.zeros((0, task.outputs)), np.zeros(0))
     return tuple(np.concatenate([empty[place], *(one[place] for one in found)]) for place in range(4))
 
@@ -354,7 +337,7 @@ def _squares(task: NewtonTask, rows: Array, targets: Array, weights: Array, matr
 
 def _least_squares(people: Any, task: NewtonTask) -> list[Array]:
     found = []
-    unused = np.ones((1, task.width + 1))
+    unused = np.ones((1, task.mean.size + 1))
     for sums in added(people.mapped(_summed, task, _squares, [unused, unused])):
         width = sums.shape[0]
         held = _held(task, unused)

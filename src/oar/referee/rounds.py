@@ -8,7 +8,7 @@ itself is run on trainings that are bound afresh to the data as handed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,31 +26,24 @@ from oar.plans.result import Independence, QueryOutcome, RoundOutcome
 from oar.plans.rounds.result import OnlineAudit, OnlineResult
 from oar.referee.centroids import heard as heard_by_centroids
 from oar.referee.centroids import nearest
-from oar.referee.contributions import LIMIT_SLACK, Contributions, Offences
-from oar.referee.verdicts import Heard, JudgedModel, Retrial
+from oar.referee.contributions import LIMIT_SLACK, Array, Contributions, Offences
+from oar.referee.verdicts import Heard, JudgedModel, Retrial, Said
 from oar.referee.witnesses.refits import of_training, refit, refitted_model
 
-Array = NDArray[np.float64]
 AVERAGES = "class averages of the rows as handed in (numpy)"
 
 
 @dataclass(frozen=True, eq=False)
 class Replays(Retrial):
-    """All rounds without a plan and with it, a pair for each.
-
-    Attributes:
-        acts: how many members of each round move, and the sum of their moves' norms.
-    """
+    """All rounds without a plan and with it, a pair for each."""
 
     pairs: Sequence[tuple[JudgedModel, JudgedModel]]
-    acts: Sequence[tuple[int, float]] = ()
+    acts: Sequence[tuple[int, float]] = ()  # how many members of each round move, and the sum of their moves' norms
 
     audit = OnlineAudit
     result = OnlineResult
 
-    def together(
-        self, problem: Any, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Any, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put the rounds together that the goal is for, and list them all."""
         acts = [{"movers": movers, "effort": effort} for movers, effort in self.acts]
         rounds = tuple(RoundOutcome(number=t, **(told | acts[t])) for t, told in enumerate(each))
@@ -91,7 +84,7 @@ def by_rounds(plan: Plan) -> Retrial:
         list(zip(before, replay(problem, moves), strict=True)),
         moved,
         None,
-        (*_shared(problem, moves), *_history(problem, moves)),
+        (*_shared(problem, lengths), *_history(problem, moves)),
         [(int(np.count_nonzero(lengths[some])), float(lengths[some].sum())) for some in rows],
     )
 
@@ -118,30 +111,27 @@ def _called(stream: Stream, row: int) -> str:
     return f"person {row if names is None else names[row]} in round {stream.when[row]}"
 
 
-def _shared(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
-    """Return in words who spends more over all rounds than it may, where budgets are shared."""
+def _shared(problem: OnlineProblem, lengths: Array) -> tuple[str, ...]:
+    """Return in words who spends more than it may on the lengths (n,) of all its rounds, where budgets are shared."""
     who = problem.stream.who
     if problem.shared is False or who is None:
         return ()
-    lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
     allowed = problem.allowance.everyones(who.size)
     if problem.shared is not True:
         allowed = np.where(allowed > 0, problem.shared, 0.0)
-    found = Offences()
-    for person in np.unique(who[lengths > 0]):
-        mine = who == person
-        spent, most = float(lengths[mine].sum()), float(allowed[mine].max())
-        if not spent <= most * (1 + LIMIT_SLACK):
-            found.add(f"person {person} moves by {spent:.6g} over all rounds, limit {most:.6g}")
-    return found.told
+    names = np.unique(who[lengths > 0])
+    spent = np.array([lengths[who == name].sum() for name in names])
+    most = np.array([allowed[who == name].max() for name in names])
+    return Offences.of(
+        ~(spent <= most * (1 + LIMIT_SLACK)),
+        lambda one: f"person {names[one]} moves by {spent[one]:.6g} over all rounds, limit {most[one]:.6g}",
+    ).told
 
 
 def _history(problem: OnlineProblem, moves: Array) -> tuple[str, ...]:
     """Return in words who moves that was there before the first round."""
-    moving = np.flatnonzero((problem.stream.when == HISTORY) & moves.any(axis=1))
-    found = Offences()
-    found.add_all((f"row {row} moves, which is of the history and cannot act" for row in moving), moving.size)
-    return found.told
+    moving = (problem.stream.when == HISTORY) & moves.any(axis=1)
+    return Offences.of(moving, lambda row: f"row {row} moves, which is of the history and cannot act").told
 
 
 Rows = NDArray[np.intp]
@@ -161,50 +151,52 @@ def replay(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
 
 
 def _centroids(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:
-    """Average rows class by class, in every round afresh or as a running mean.
-
-    Of running means a class that a batch lacks keeps its centroid.
-    """
+    """Average rows class by class, in every round afresh or as a running mean."""
     people = problem.stream.people
-    features = np.asarray(people.features, dtype=np.float64)
-    codes, kinds = people.codes(0, people.size), len(people.classes)
-    weights = people.row_weights
-    handed_in = features + moves
-    scales = np.array([np.abs(features[codes == code]).max(initial=0.0) for code in range(kinds)])
-
-    def average(rows: Rows, otherwise: Array | None) -> Array:
-        found = np.zeros((kinds, people.dimensions)) if otherwise is None else otherwise.copy()
-        for code in range(kinds):
-            mine = rows[(codes[rows] == code) & (weights[rows] > 0)]
-            if mine.size:
-                found[code] = np.average(handed_in[mine], axis=0, weights=weights[mine])
-        return found
-
-    for centroids in averaged_by_round(problem, average, lambda start: start.reshape(kinds, people.dimensions)):
+    features, codes = np.asarray(people.features, dtype=np.float64), people.codes(0, people.size)
+    scales = np.array([np.abs(features[codes == code]).max(initial=0.0) for code in range(len(people.classes))])
+    for _, centroids in averaged_by_round(problem, features + moves):
         heard = partial(heard_by_centroids, problem, centroids, scales)
         yield JudgedModel(heard, nearest(centroids), AVERAGES)
 
 
-def averaged_by_round(
-    problem: OnlineProblem, average: Callable[[Rows, Array | None], Array], given: Callable[[Array], Array]
-) -> Iterator[Array]:
-    """Yield in every round what `average` makes of the rows that the rule reads, afresh or as a running mean.
+def averaged_by_round(problem: OnlineProblem, features: Array, weighed: bool = False) -> Iterator[tuple[Array, Array]]:
+    """Yield in every round what rows weigh in their class's centroid, and the centroids (k, d) of these features.
 
-    It is told what was there before, for classes without rows; `given` makes it of the centroids of a start.
+    They are of the rows that the rule reads, afresh or as a running mean, of which a class that a batch lacks keeps its
+    centroid. Weights (n,) are empty unless it is asked what rows are `weighed` by.
     """
     stream, rule = problem.stream, problem.rule
-    running: Array | None = None
-    if isinstance(rule, ExponentialMeans):
-        if problem.start is not None:
-            start = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
-            running = given(np.array(start, dtype=np.float64))
-        elif (stream.when == HISTORY).any():
-            running = average(stream.rows(HISTORY), None)
+    people = stream.people
+    codes, heavy = people.codes(0, people.size), people.row_weights
+
+    def average(rows: Rows, weights: Array, centroids: Array) -> tuple[Array, Array]:
+        weights, centroids = weights.copy(), centroids.copy()
+        for code in range(len(centroids)):
+            mine = rows[(codes[rows] == code) & (heavy[rows] > 0)]
+            if mine.size:
+                centroids[code] = np.average(features[mine], axis=0, weights=heavy[mine])
+            if mine.size and weighed:
+                weights[codes == code] = 0.0
+                weights[mine] = heavy[mine] / heavy[mine].sum()
+        return weights, centroids
+
+    weights, centroids = np.zeros(people.size if weighed else 0), np.zeros((len(people.classes), people.dimensions))
+    rate = 1.0  # of what is new, until there is something
+    mixed = rule.rate if isinstance(rule, ExponentialMeans) else 1.0
+    if isinstance(rule, ExponentialMeans) and problem.start is not None:
+        start = problem.start.positions if isinstance(problem.start, Centroids) else problem.start
+        rate, centroids = mixed, np.array(start, dtype=np.float64).reshape(centroids.shape)
+    elif isinstance(rule, ExponentialMeans) and (stream.when == HISTORY).any():
+        rate, (weights, centroids) = mixed, average(stream.rows(HISTORY), weights, centroids)
     for number in range(stream.rounds):
-        newest = average(stream.read_by(rule.reads, number), running)
-        mixed = isinstance(rule, ExponentialMeans) and running is not None
-        running = running + rule.rate * (newest - running) if mixed else newest  # type: ignore[operator,attr-defined]
-        yield running
+        newest = average(stream.read_by(rule.reads, number), weights, centroids)
+        weights, centroids = (
+            new if rate == 1 else old + rate * (new - old)
+            for old, new in zip((weights, centroids), newest, strict=True)
+        )
+        rate = mixed
+        yield weights, centroids
 
 
 def _refits(problem: OnlineProblem, moves: Array) -> Iterator[JudgedModel]:

@@ -6,7 +6,7 @@ rules, what the move costs, and where it may end: scikit-learn's tree finds the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,44 +14,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.actions.limits.limit import Limit
+from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import Link
 from oar.actions.limits.rules import Comparison
-from oar.people import Chunk
-from oar.people.tables.encoding import LARGEST, Encoding
+from oar.people import Chunk, Population
+from oar.people.tables.encoding import LARGEST
 from oar.people.tables.schema import Column
 from oar.problem import Problem
-from oar.referee.contributions import Offences, endless, trainable
+from oar.referee.contributions import Array, Mask, MoveCheck, MoveSums, Offences, endless, trainable
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 SLACK = 1e-9  # of a budget, as for plain moves
 ROUNDING = 1e-9  # of the values that are compared
 FREE = Limit()
 WITH_EDGE, WITHOUT_EDGE = ("<=", ">=", "=="), ("<", ">", "!=")  # operators
 
 
-class TableMoveCheck:
+class TableMoveCheck(MoveCheck):
     """Checks everyone's moves; only the first few offenders are put into words."""
 
     def __init__(self, problem: Problem) -> None:
-        assert problem.people.encoding is not None
+        super().__init__(problem)
         assert problem.limits is not None
-        self.problem, self.limits = problem, problem.limits
-        self.encoding: Encoding = problem.people.encoding
-        self._offences = Offences()
-        self.movers, self.effort = 0, 0.0
-        self._units = {column.name: self._unit(column) for column in self.encoding.schema}
+        self.limits, self.encoding = problem.limits, problem.people.table
+        self._units = {
+            column.name: unit_of(problem.people, column, self.limits.columns.get(column.name, FREE))
+            for column in self.encoding.schema
+        }
         self._own = self._own_limits()
-        self._rules = self.limits.parsed_rules
 
     def check(self, chunk: Chunk, moves: Array) -> Array:
         """Check the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
         names = [f"person {name}" for name in self.problem.people.row_names[chunk.start : chunk.stop]]
         costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
-        self.movers += int(moves.any(axis=1).sum())
-        self.effort += float(costs.sum())
+        self.sums += MoveSums(int(moves.any(axis=1).sum()), float(costs.sum()))
         return trainable(moves)
 
     def check_query(self, move: Array) -> Array:
@@ -91,9 +87,11 @@ class TableMoveCheck:
         self._check_rules(before, after, names)
         self._check_places(before, after, names, people)
         lengths = np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
-        beyond = np.flatnonzero(~(lengths <= budgets * (1 + SLACK)))
-        told = (f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}" for row in beyond)
-        self._offences.add_all(told, beyond.size)
+        offences = Offences.of(
+            ~(lengths <= budgets * (1 + SLACK)),
+            lambda row: f"{names[row]} moves at a cost of {lengths[row]:.6g}, limit {budgets[row]:.6g}",
+        )
+        self.sums += MoveSums(offences=offences)
         return np.where(without_end, np.nan, lengths)
 
     def _check_column(
@@ -120,7 +118,8 @@ class TableMoveCheck:
             self._note(
                 who & (np.abs(steps - np.rint(steps)) > 1e-6), names, f"moves {what} by no multiple of {limit.step}"
             )
-        least, most = _span(column)
+        spans = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}
+        least, most = spans.get(column.kind, (-np.inf, np.inf))
         least = least if limit.lower is None else max(least, float(limit.lower))
         most = most if limit.upper is None else min(most, float(limit.upper))
         slack = ROUNDING * (np.abs(was) + np.abs(now) + np.abs(now - was))
@@ -153,7 +152,7 @@ class TableMoveCheck:
 
     def _check_rules(self, before: Array, after: Array, names: list[str]) -> None:
         """Evaluate rules as they are written: conditions, consequence, and whether anything of it has changed."""
-        for rule in self._rules:
+        for rule in self.limits.parsed_rules:
             applies, changed = np.ones(len(before), dtype=bool), np.zeros(len(before), dtype=bool)
             for name in rule.names:
                 place = self.encoding.places[name]
@@ -176,9 +175,8 @@ class TableMoveCheck:
             held = after[:, place][:, column.levels.index(said.value)] == 1
             return held if said.operator == "==" else ~held
         was, now = before[:, place.start], after[:, place.start]
-        value = float(column.levels.index(said.value)) if column.kind == "ordinal" else float(said.value)
         slack = np.zeros_like(now) if column.whole else ROUNDING * (np.abs(was) + np.abs(now))
-        return np.asarray(holds(said.operator, now, value, slack, surely))
+        return np.asarray(holds(said.operator, now, number_of(column, said.value), slack, surely))
 
     def _check_places(self, before: Array, after: Array, names: list[str], people: range) -> None:
         """Look for neighbours of everyone who has moved."""
@@ -198,32 +196,14 @@ class TableMoveCheck:
 
     @cached_property
     def _places(self) -> NeighbourDistances:
-        asked, people = self.limits.plausible, self.problem.people
-        columns = []
-        for column in self.encoding.schema:
-            cost = self.limits.columns.get(column.name, FREE).cost
-            columns.append((self.encoding.places[column.name], cost / self._units[column.name]))
-        assert asked is not None
-        return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
+        found = places_of(self.problem.people, self.limits, self._units)
+        assert found is not None
+        return found
 
     def _cost(self, column: Column, limit: Limit, was: Array, now: Array) -> Array:
         if column.kind == "category":
             return limit.cost * 0.5 * np.abs(now - was).sum(axis=1)
         return limit.cost * np.abs(now - was)[:, 0] / self._units[column.name]
-
-    def _unit(self, column: Column) -> float:
-        """Return what costs `cost` in this column: its own unit, a flip, or a standard deviation."""
-        limit = self.limits.columns.get(column.name, FREE)
-        if column.kind in ("boolean", "category"):
-            return 1.0
-        if limit.unit is not None:
-            return float(limit.unit)
-        people = self.problem.people
-        values = np.asarray(people.features)[:, self.encoding.places[column.name].start]
-        weights = people.first_weights
-        centre = np.average(values, weights=weights)
-        spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
-        return spread if spread > ROUNDING * abs(centre) else 1.0
 
     def _own_limits(self) -> dict[str, dict[int, Limit]]:
         """Return people's own limits by column and position."""
@@ -236,18 +216,42 @@ class TableMoveCheck:
         return found
 
     def _note(self, wrong: Mask, names: list[str], what: str) -> None:
-        self._offences.add_all((f"{names[row]} {what}" for row in np.flatnonzero(wrong)), int(np.count_nonzero(wrong)))
-
-    @property
-    def violations(self) -> tuple[str, ...]:
-        """Broken limits in words: the first few, and how many more."""
-        return self._offences.told
+        self.sums += MoveSums(offences=Offences.of(wrong, lambda row: f"{names[row]} {what}"))
 
 
-def _span(column: Column) -> tuple[float, float]:
-    if column.kind == "boolean":
-        return 0.0, 1.0
-    return (0.0, len(column.levels) - 1.0) if column.kind == "ordinal" else (-np.inf, np.inf)
+def number_of(column: Column, value: Any) -> float:
+    """Return a value of a column that is no category: as it is, or its rank."""
+    return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
+
+
+def unit_of(people: Population, column: Column, limit: Limit) -> float:
+    """Return by how much a column changes at its cost: by its own unit, by a flip or switch, or by its spread."""
+    if column.kind in ("boolean", "category"):
+        return 1.0
+    return float(limit.unit or spread_of(people, column) or 1.0)
+
+
+def spread_of(people: Population, column: Column) -> float:
+    """Return a column's standard deviation; 0 where it is rounding, so that it never varies."""
+    values = np.asarray(people.features[:, people.table.places[column.name].start], dtype=np.float64)
+    weights = people.first_weights
+    centre = np.average(values, weights=weights)
+    spread = float(np.sqrt(np.average((values - centre) ** 2, weights=weights)))
+    return spread if spread > ROUNDING * abs(centre) else 0.0
+
+
+def places_of(
+    people: Population, limits: Limits, units: Mapping[str, float] | None = None
+) -> NeighbourDistances | None:
+    """Return where people are, with the units of columns where they are known; None where people may go anywhere."""
+    asked, columns = limits.plausible, []
+    if asked is None:
+        return None
+    for column in people.table.schema:
+        limit = limits.columns.get(column.name, FREE)
+        unit = unit_of(people, column, limit) if units is None else units[column.name]
+        columns.append((people.table.places[column.name], float(limit.cost) / unit))
+    return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
 
 class NeighbourDistances:

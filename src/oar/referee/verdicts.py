@@ -20,9 +20,8 @@ from oar.plans import LeverPlan, Plan
 from oar.plans.proof import Proof
 from oar.plans.result import Audit, Independence, QueryOutcome, Result
 from oar.problem import Problem
-from oar.referee.contributions import Contributions, MoveSums
+from oar.referee.contributions import Array, Contributions, MoveSums
 
-Array = NDArray[np.float64]
 Predict = Callable[[Array], NDArray[Any]]
 """From features (m, d) to class codes (m,), or values (m, o)."""
 
@@ -120,53 +119,36 @@ def proved(problem: Problem, bound: float, lost: Any, by: str) -> Proof:
 
 @dataclass(frozen=True, eq=False)
 class JudgedModel:
-    """A model that a witness has refitted from scratch.
+    """A model that a witness has refitted from scratch."""
 
-    Attributes:
-        verdicts: from the places (q, d) of those who ask to what each of them gets.
-        predict: from many people's features (m, d) to class codes (m,), or values (m, o).
-        witness: the implementation that refitted.
-        residual: the norm of the training gradient that it left, where the witness tells.
-        converged: whether it came to an end.
-        independence: how little it shares with the solver.
-    """
-
-    verdicts: Callable[[Array], list[Verdict]]
+    verdicts: Callable[[Array], list[Verdict]]  # from the places (q, d) of those who ask to what each of them gets
     predict: Predict
-    witness: str
-    residual: float = 0.0
-    converged: bool = True
-    independence: Independence = Independence.IMPLEMENTATION
+    witness: str  # the implementation that refitted
+    residual: float = 0.0  # the norm of the training gradient that it left, where the witness tells
+    converged: bool = True  # whether it came to an end
+    independence: Independence = Independence.IMPLEMENTATION  # how little it shares with the solver
 
 
+Said = dict[str, Any]
+"""Parts of an audit, by name."""
 Heard = list[list[Verdict]]
 """Of each of several refits, what all who ask are told."""
 
 
 @dataclass(frozen=True, eq=False)
 class Retrial:
-    """A witness's retrial of a plan: the model refitted without it and with it.
+    """A witness's retrial of a plan: the model refitted without it and with it."""
 
-    Attributes:
-        measured: what was handed in.
-        pairs: the refits before and after; several where training is random, one for each seed.
-        moved: where those who ask are (q, d) after the plan.
-        unmoved: the referee's own refit to unmoved people, on which proofs are built; None where it proves nothing.
-        more: violations that are not of members' moves.
-    """
-
-    measured: Contributions | MoveSums
-    pairs: Iterable[tuple[JudgedModel, JudgedModel]]
-    moved: Array
-    unmoved: Any
-    more: tuple[str, ...] = ()
+    measured: Contributions | MoveSums  # what was handed in
+    pairs: Iterable[tuple[JudgedModel, JudgedModel]]  # before and after; where training is random, for each seed
+    moved: Array  # where those who ask are (q, d) after the plan
+    unmoved: Any  # the referee's own refit to unmoved people, on which proofs are built; None where it proves nothing
+    more: tuple[str, ...] = ()  # violations that are not of members' moves
 
     audit: ClassVar[type[Audit]] = Audit
     result: ClassVar[type[Result]] = Result
 
-    def together(
-        self, problem: Problem, olds: Heard, news: Heard, each: list[dict[str, Any]], kept: bool
-    ) -> dict[str, Any]:
+    def together(self, problem: Problem, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Return the parts of an audit that several refits say together, from what each pair of them says."""
         return each[0]
 

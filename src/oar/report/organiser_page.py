@@ -9,8 +9,7 @@ from typing import Any
 
 from oar.pictures.charts import Curve, before_after, curves
 from oar.pictures.markup import Markup, joined, pairs, source_hash, table, tag
-from oar.pictures.numbers import loss, number, percent
-from oar.pictures.rows import known_rows
+from oar.pictures.numbers import known_rows, loss, number, percent
 from oar.report.organiser_effects import burden, collateral, glance, moves
 from oar.report.plan.facts import COSTS
 

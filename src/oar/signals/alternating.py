@@ -40,7 +40,6 @@ class Alternating(Signal):
     needs: ClassVar[tuple[str, ...]] = ("risk_gradient", "product", "score_gradients")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_count("inner_steps", self.inner_steps)
         check_given(check_positive, "step", self.step)
 

@@ -21,51 +21,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oar.checks import choose, is_number, is_whole
-from oar.errors import DataError, OptionError
+from oar.checks import check_that, choose, is_number, is_whole
+from oar.errors import OptionError
 from oar.models.training import Array, Fit, Training
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The memory that one round leaves to the next as a warm start; None means a cold start.
+    """The memory that one round leaves to the next as a warm start; None means a cold start."""
 
-    Attributes:
-        parameters: θ of the last true refit.
-        signal: v of the last round, if the signal has one.
-        own: the signal's own state, without meaning for others.
-        maker: the signal whose memory it is.
-    """
-
-    parameters: Array
-    signal: Array | None = None
-    own: Any = None
-    maker: str | None = None
+    parameters: Array  # θ of the last true refit
+    signal: Array | None = None  # v of the last round, if the signal has one
+    own: Any = None  # the signal's own state, without meaning for others
+    maker: str | None = None  # the signal whose memory it is
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The outcome for the query of the operator's retraining on the moved data.
+    """The outcome for the query of the operator's retraining on the moved data."""
 
-    Attributes:
-        moves: (n, d), or None where nobody moves.
-        query: x† (d,).
-        target: the goal's target (o,).
-        fit: the true refit θ*.
-        loss: L(θ*).
-        pull: the gradient g = ∇_θ L(θ*), (p,).
-        query_slope: the gradient ∇_x† L(θ*), (d,).
-        own_slopes: ∂L/∂δ_i (n, d) of members who are queries themselves, other than through θ; None where none are.
-    """
-
-    moves: Array | None
-    query: Array
-    target: Array
-    fit: Fit
-    loss: float
-    pull: Array
-    query_slope: Array
-    own_slopes: Array | None = None
+    moves: Array | None  # (n, d), or None where nobody moves
+    query: Array  # x† (d,)
+    target: Array  # the goal's (o,)
+    fit: Fit  # the true refit θ*
+    loss: float  # L(θ*)
+    pull: Array  # the gradient g = ∇_θ L(θ*), (p,)
+    query_slope: Array  # the gradient ∇_x† L(θ*), (d,)
+    own_slopes: Array | None = None  # ∂L/∂δ_i (n, d) of members who are queries themselves, other than through θ
 
     @property
     def outcome(self) -> Outcome:
@@ -75,23 +57,14 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A gradient, the outcome that it starts from, and what to remember.
+    """A gradient, the outcome that it starts from, and what to remember."""
 
-    Attributes:
-        outcome: the true refit and the query's loss there.
-        gradient: −∇_x s_i for everyone (n, d); weights not included.
-        signal: v (p,), which with θ is all that a member needs; None where there is no single v.
-        memory: to be passed to the next round.
-        own_loss: the loss whose gradient this is, where that is not the outcome's (unrolled: at θ_T).
-        note: one sentence on how the gradient was computed and how accurate it is.
-    """
-
-    outcome: Outcome
-    gradient: Array
-    signal: Array | None
-    memory: Memory
-    own_loss: float | None
-    note: str
+    outcome: Outcome  # the true refit and the query's loss there
+    gradient: Array  # −∇_x s_i for everyone (n, d); weights not included
+    signal: Array | None  # v (p,), which with θ is all that a member needs; None where there is no single v
+    memory: Memory  # to be passed to the next round
+    own_loss: float | None  # the loss whose gradient this is, where that is not the outcome's (unrolled: at θ_T)
+    note: str  # one sentence on how the gradient was computed and how accurate it is
 
     @property
     def loss(self) -> float:
@@ -111,17 +84,11 @@ class Step:
 
 
 class Signal(ABC):
-    """Base class of signals: ways of differentiating through training; subclasses are frozen dataclasses of settings.
+    """Base class of signals: ways of differentiating through training, as frozen dataclasses of settings."""
 
-    Attributes:
-        name: the name by which users choose it.
-        exact: whether its gradient is that of the true refit's loss, up to solver tolerances.
-        needs: the methods of `Training` that it calls.
-    """
-
-    name: ClassVar[str]
-    exact: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]]
+    name: ClassVar[str]  # by which users choose it
+    exact: ClassVar[bool] = False  # whether its gradient is that of the true refit's loss, up to solver tolerances
+    needs: ClassVar[tuple[str, ...]]  # the methods of `Training` that it calls
 
     def refusal(self, training: Training) -> str | None:
         """Return why this maker cannot work with this training; None if it can."""
@@ -148,9 +115,7 @@ class Signal(ABC):
         tolerance: float = 1e-8,
     ) -> Step:
         """Refit to `tolerance` and differentiate there; refuse what cannot work."""
-        reason = self.refusal(training)
-        if reason:
-            raise OptionError(f"signal: {self.name!r} does not apply here: {reason}. Or use signal='auto'.")
+        _check_applies(self, training)
         return self.differentiate(training, refit(training, moves, query, target, memory, tolerance), memory)
 
 
@@ -191,10 +156,14 @@ def as_signal(signal: Any, training: Training) -> tuple[Signal, str]:
         names = ", ".join(repr(name) for name in ("auto", *SIGNALS))
         kinds = ", ".join(f"oar.signals.{kind.__name__}" for kind in SIGNALS.values())
         raise OptionError(f"signal: must be one of {names}, or settings such as {kinds}; got {signal!r}.")
+    _check_applies(signal, training)
+    return signal, f"Signal: {signal.name}, as asked for."
+
+
+def _check_applies(signal: Signal, training: Training) -> None:
     reason = signal.refusal(training)
     if reason:
         raise OptionError(f"signal: {signal.name!r} does not apply here: {reason}. Or use signal='auto'.")
-    return signal, f"Signal: {signal.name}, as asked for."
 
 
 def choose_signal(training: Training) -> tuple[Signal, str]:
@@ -230,14 +199,12 @@ def caution(fit: Fit) -> str:
 
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Refuse anything but a whole number from `least` on."""
-    if not is_whole(value) or value < least:
-        raise DataError(f"{name}: must be a whole number ≥ {least}, got {value!r}.")
+    check_that(is_whole(value) and value >= least, name, f"a whole number ≥ {least}", value)
 
 
 def check_positive(name: str, value: object) -> None:
     """Refuse anything but a finite number above 0."""
-    if not (is_number(value) and 0 < value < np.inf):
-        raise DataError(f"{name}: must be a finite number > 0, got {value!r}.")
+    check_that(is_number(value) and 0 < value < np.inf, name, "a finite number > 0", value)
 
 
 def check_given(check: Callable[[str, object], None], name: str, value: object) -> None:
@@ -248,5 +215,4 @@ def check_given(check: Callable[[str, object], None], name: str, value: object) 
 
 def check_share(name: str, value: object) -> None:
     """Refuse anything but a number of at least 0 and below 1."""
-    if not (is_number(value) and 0 <= value < 1):
-        raise DataError(f"{name}: must be a number of at least 0 and below 1, got {value!r}.")
+    check_that(is_number(value) and 0 <= value < 1, name, "a number of at least 0 and below 1", value)

@@ -35,14 +35,12 @@ RIDGE = 1e-8  # of the largest singular value: enough to choose the shortest of 
 
 
 class Groups:
-    """A partition of people into groups, whose mean moves sum up everyone's. `codes` (n,) are whole numbers from 0 on.
+    """A partition of people into groups, whose mean moves u sum up everyone's: u_c = Σ_{i∈c} w̄_i δ_i / W_c.
 
-    With u_c = Σ_{i∈c} w̄_i δ_i / W_c and W_c = Σ_{i∈c} w̄_i, a change of u is spread back by moving all of a group
-    alike, and a derivative with respect to u becomes (dL/dδ_i) / w̄_i = (1/W_c) dL/du_c for each i in c.
+    W_c is Σ_{i∈c} w̄_i. A change of u moves all of a group alike. `codes` (n,) are whole numbers from 0 on.
     """
 
     def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
-        """Add up each group's weight."""
         self.codes, self.weights = codes, weights
         self.totals = np.bincount(codes, weights)
         self._inverse = np.divide(1.0, self.totals, out=np.zeros_like(self.totals), where=self.totals > 0)
@@ -53,10 +51,6 @@ class Groups:
         if moves is not None:
             np.add.at(sums, self.codes, self.weights[:, None] * moves)
         return sums * self._inverse[:, None]
-
-    def spread(self, means: Array) -> Array:
-        """Return moves (n, d) in which everyone moves by their group's mean."""
-        return means[self.codes]
 
     def pull_back(self, slopes: Array) -> Array:
         """Return (dL/dδ_i) / w̄_i (n, d) for dL/du (k, d)."""
@@ -161,7 +155,6 @@ class Hypernetwork(Signal):
     needs: ClassVar[tuple[str, ...]] = ("moved", "fit", "goal")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_given(check_count, "pairs", self.pairs)
         check_given(check_positive, "radius", self.radius)
         check_count("hidden", self.hidden, least=0)
@@ -221,8 +214,8 @@ class Hypernetwork(Signal):
         here = outcome.fit.parameters
 
         def refitted(shift: Array) -> Array:
-            extra = groups.spread(shift.reshape(-1, training.dimensions))
-            return training.fit(training.moved(moves + extra), here, self.tolerance).parameters
+            of_each = shift.reshape(-1, training.dimensions)[groups.codes]  # everyone moves as their group does
+            return training.fit(training.moved(moves + of_each), here, self.tolerance).parameters
 
         places, refits = [summary], [here]
         for direction in _directions(random, self.pairs or min(summary.size, MOST_PAIRS), summary.size):

@@ -33,7 +33,6 @@ class Implicit(Signal):
     needs: ClassVar[tuple[str, ...]] = ("solve", "score_gradients")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_positive("tolerance", self.tolerance)
         check_share("tolerance", self.tolerance)  # v = 0 leaves all of ‖g‖
 

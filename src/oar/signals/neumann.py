@@ -40,7 +40,6 @@ class Neumann(Signal):
     needs: ClassVar[tuple[str, ...]] = ("product", "score_gradients")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_count("terms", self.terms)
         check_given(check_positive, "step", self.step)
         check_flag("warm_start", self.warm_start)

@@ -52,7 +52,6 @@ class Unrolled(Signal):
     needs: ClassVar[tuple[str, ...]] = ("risk_gradient", "product", "score_gradients")
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_count("steps", self.steps)
         check_given(check_positive, "step", self.step)
         check_share("momentum", self.momentum)

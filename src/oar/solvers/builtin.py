@@ -5,8 +5,7 @@ from __future__ import annotations
 from oar.solvers import registry
 from oar.solvers.batch_norm.planning import ThroughBatchNorm
 from oar.solvers.black_box.planning import ExactOfBlackBox, SearchOfBlackBox, SurrogateOfBlackBox
-from oar.solvers.centroids.exact import ExactCentroids
-from oar.solvers.centroids.paper import PaperAmongCentroids
+from oar.solvers.centroids.exact import ExactCentroids, PaperAmongCentroids
 from oar.solvers.centroids.projected_gradient import CentroidsByGradient
 from oar.solvers.centroids.query_moves import QueryAmongCentroids, WidestLead
 from oar.solvers.descent.parts import InParts

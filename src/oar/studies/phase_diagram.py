@@ -74,15 +74,9 @@ def draw(study: Study) -> Any:
     return figure
 
 
-def _places(rows: Any, budgets: Any, shares: Any) -> tuple[list[int], list[int]]:
+def _places(rows: Any, budgets: Any, shares: Any) -> tuple[Any, Any]:
     """Return in which rows and columns of a panel the rows of a table are."""
-    down = [_where(shares, share) for share in rows["participation"]]
-    return down, [_where(budgets, budget) for budget in rows["budget"]]
-
-
-def _where(values: Any, value: float) -> int:
-    same = np.isnan(values) if np.isnan(value) else values == value
-    return int(np.flatnonzero(same)[0])
+    return np.searchsorted(shares, rows["participation"]), np.searchsorted(budgets, rows["budget"])  # NaN is last
 
 
 def _panel(axes: Any, rates: Any, coming: Any, colours: Any) -> None:
@@ -112,15 +106,12 @@ def _panel(axes: Any, rates: Any, coming: Any, colours: Any) -> None:
 
 def _line(axes: Any, rates: Any) -> None:
     """Draw where the goal begins to be reached at least every second time: along the edges of cells."""
-    high = np.nan_to_num(rates, nan=-1.0) >= HALF
-    known = ~np.isnan(rates)
-    for row, column in np.argwhere(high[:, 1:] != high[:, :-1]):
-        if known[row, column] and known[row, column + 1]:
-            axes.plot([column + 0.5] * 2, [row - 0.5, row + 0.5], color=VERMILLION, linewidth=2, solid_capstyle="round")
-    for row, column in np.argwhere(high[1:] != high[:-1]):
-        if known[row, column] and known[row + 1, column]:
-            axes.plot([column - 0.5, column + 0.5], [row + 0.5] * 2, color=VERMILLION, linewidth=2,
-                      solid_capstyle="round")  # fmt: skip
+    high, known = rates >= HALF, ~np.isnan(rates)
+    line: dict[str, Any] = {"color": VERMILLION, "linewidth": 2, "solid_capstyle": "round"}
+    for row, column in np.argwhere((high[:, 1:] != high[:, :-1]) & known[:, 1:] & known[:, :-1]):
+        axes.plot([column + 0.5] * 2, [row - 0.5, row + 0.5], **line)
+    for row, column in np.argwhere((high[1:] != high[:-1]) & known[1:] & known[:-1]):
+        axes.plot([column - 0.5, column + 0.5], [row + 0.5] * 2, **line)
 
 
 def _ticks(axes: Any, budgets: Any, shares: Any) -> None:

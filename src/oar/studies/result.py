@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,10 +105,9 @@ class Study(ShownAsText):
             raise OptionError(
                 "to_parquet: needs pyarrow; pip install 'oar-recourse[parquet]', or use to_csv."
             ) from None
-        buffer = io.BytesIO()
-        self.table(timing).to_parquet(buffer, index=False)
+        table = self.table(timing)
         with replace_atomically(Path(path)) as file:
-            file.write(buffer.getvalue())
+            table.to_parquet(file, index=False)
 
     @with_near_names
     def to_csv(self, path: FilePath, timing: bool = False) -> None:
@@ -131,10 +129,9 @@ class Study(ShownAsText):
     def figure(self, path: FilePath) -> None:
         """Write the phase diagram to a .png, .svg or .pdf file."""
         kind = choose("path", Path(path).suffix.lower(), FORMATS)[1:]
-        buffer = io.BytesIO()
-        self.plot().savefig(buffer, format=kind, dpi=160)
+        figure = self.plot()
         with replace_atomically(Path(path)) as file:
-            file.write(buffer.getvalue())
+            figure.savefig(file, format=kind, dpi=160)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -151,8 +148,7 @@ class Study(ShownAsText):
         said = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no cells"
         return f"Study({self.path.name}: {said})"
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def _check_ending(path: Any, method: str, other: str) -> None:

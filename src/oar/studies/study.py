@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from oar.checks import check_kind, check_that, is_listing, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
+from oar.progress import is_shown, live_line
 from oar.solvers.registry import check_known
 from oar.studies.cells import Cell, grid, listed
 from oar.studies.executors.executors import check_executor
 from oar.studies.executors.running import run
 from oar.studies.fingerprints.study import ADDRESS, check_same, fingerprint, is_same
-from oar.studies.progress import told
 from oar.studies.result import Study
 from oar.studies.store.database import Store
 from oar.studies.work import Work
 from oar.typing import Client, FilePath, ModelLike, SolverLike
+
+BETWEEN = 10.0  # seconds between lines of progress where there is no terminal
 
 
 @with_near_names
@@ -76,7 +79,8 @@ def study(
     work.drawing(chosen)
     work.stamps = problem.people.stamps()  # before people are read, so that no change goes unnoticed
     now = fingerprint(problem, work.own, solver, work.models, asked, work.effort)
-    with told(progress) as tell, Store(store, create=True) as opened:
+    line = live_line(BETWEEN) if is_shown(progress) else nullcontext(lambda _: None)
+    with line as tell, Store(store, create=True) as opened:
         with opened.founding() as known:
             if "fingerprint" in known and not opened.begun and not is_same(known["fingerprint"], now):
                 opened.forget()  # whoever asked before asked for what could not be

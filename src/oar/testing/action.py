@@ -34,13 +34,8 @@ def check_action(
         features: (n, d) people to check it on; None draws some.
         dimensions: d of drawn people.
         seed: what is drawn is drawn from this.
-        raises: whether a failed check raises; otherwise only the report says so.
-
-    Returns:
-        The report: `print` it.
-
-    Raises:
-        ConformanceError: an OARError that lists every failed check with advice.
+        raises: whether a failed check raises a ConformanceError, which lists all of them with advice; otherwise only
+            the returned report does: `print` it.
     """
     if not isinstance(action, Action):
         got = (

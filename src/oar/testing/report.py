@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ Listed = Sequence[tuple[str, Callable[[Case], str], tuple[str, ...]]]
 
 
 class Fault(Exception):
-    """A promise that is not kept."""
+    """A promise that is not kept: what went wrong, and what to do. A check that finds none returns what it measured."""
 
     def __init__(self, detail: str, advice: str) -> None:
         super().__init__(detail)
@@ -77,6 +78,18 @@ class ConformanceError(OARError):
     def __init__(self, report: Report) -> None:
         super().__init__(str(report))
         self.report = report
+
+
+def compared(
+    what: str, derivative: float, differences: Iterable[float], scale: float, agreement: float, advice: str
+) -> str:
+    """Raise unless a derivative agrees with one of some differences, relative to them or to the `scale` of terms."""
+    found = math.nan
+    for found in differences:
+        error = abs(derivative - found) / max(abs(derivative), abs(found), scale, 1e-300)
+        if error <= agreement:  # which NaN is not
+            return f"agrees with finite differences to {error:.0e}."
+    raise Fault(f"{what} is {derivative:.6g}, finite differences say {found:.6g}.", advice)
 
 
 def usual_advice(reason: Exception) -> str:

@@ -34,13 +34,8 @@ def check_solver(solver: Any, problem: Problem | None = None, *, seed: int = 0, 
         solver: what is checked: a class derived from `oar.solvers.Solver`, or an object of one.
         problem: what it is asked; None for softmax regression of two dozen people.
         seed: these are drawn from this.
-        raises: whether a failed check raises; otherwise only the report says so.
-
-    Returns:
-        The report: `print` it.
-
-    Raises:
-        ConformanceError: an OARError that lists every failed check with advice.
+        raises: whether a failed check raises a ConformanceError, which lists all of them with advice; otherwise only
+            the returned report does: `print` it.
     """
     made = solver() if isinstance(solver, type) else solver
     if not isinstance(made, Solver):

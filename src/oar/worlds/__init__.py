@@ -18,39 +18,11 @@ from oar.worlds.records.record import ActorRecord, AdviceRecord, GroupRecord, Ro
 from oar.worlds.simulate import Simulation, simulate
 from oar.worlds.world import World
 
-__all__ = [
-    "ActorRecord",
-    "AdviceRecord",
-    "AdvisedIndividuals",
-    "Blobs",
-    "Caps",
-    "Collective",
-    "CollectiveView",
-    "CompetingCollective",
-    "Crowd",
-    "Curators",
-    "Deed",
-    "DoNothing",
-    "FeatureCollision",
-    "FromBatches",
-    "FromPopulation",
-    "GradientMatching",
-    "GroupRecord",
-    "Individually",
-    "Labellers",
-    "OneShot",
-    "Operator",
-    "PerformativelyStable",
-    "PlanAnew",
-    "PlanOnce",
-    "Replan",
-    "Round",
-    "Simulation",
-    "State",
-    "StrategicAware",
-    "StrategicIndividuals",
-    "View",
-    "World",
-    "crowd_of",
-    "simulate",
-]
+__all__ = ["Simulation", "World", "simulate"]
+__all__ += ["Caps", "Crowd", "Deed", "State", "View", "crowd_of"]
+__all__ += ["Blobs", "FromBatches", "FromPopulation"]
+__all__ += ["Operator", "PerformativelyStable", "StrategicAware"]
+__all__ += ["Collective", "CollectiveView", "DoNothing", "Individually", "OneShot", "PlanAnew", "PlanOnce", "Replan"]
+__all__ += ["AdvisedIndividuals", "StrategicIndividuals", "CompetingCollective", "Curators", "Labellers"]
+__all__ += ["FeatureCollision", "GradientMatching"]
+__all__ += ["ActorRecord", "AdviceRecord", "GroupRecord", "Round"]

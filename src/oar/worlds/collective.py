@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, part_of
@@ -20,8 +19,8 @@ from oar.problem import Query
 from oar.tolerances import ROUNDING
 from oar.typing import ActionLike, Label
 from oar.worlds.people.random_streams import drawn_share
-from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Rows, View
-from oar.worlds.rounds.refusals import allowed, together
+from oar.worlds.protocol import Array, Arrivals, Caps, Crowd, Deed, Mask, Rows, View
+from oar.worlds.rounds.contributions import allowed, together
 
 
 @with_near_names
@@ -127,7 +126,7 @@ class Collective:
         able = np.flatnonzero(self.may(crowd))
         return drawn_share(self.adoption(number), able, crowd, rng)
 
-    def may(self, crowd: Crowd) -> NDArray[np.bool_]:
+    def may(self, crowd: Crowd) -> Mask:
         """Return who of the crowd is eligible, (n,): everybody, or the people of its group."""
         if self.who is None:
             return np.ones(crowd.size, dtype=bool)
@@ -163,10 +162,7 @@ class CollectiveActor:
     """A collective that follows a policy: an actor of the world."""
 
     def __init__(self, collective: Collective, policy: Any, setting: Mapping[str, Any]) -> None:
-        """`setting` is what the world knows and the policy may: arrivals, labels and rounds.
-
-        Policies that remember begin afresh.
-        """
+        """Policies that remember begin afresh; `setting` is what they may know: arrivals, labels and rounds."""
         self.collective, self.setting = collective, setting
         self.policy: Policy = policy.begin() if hasattr(policy, "begin") else policy
         self.name, self.caps, self.members = collective.name, collective.caps, collective.members

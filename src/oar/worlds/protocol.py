@@ -4,8 +4,7 @@ In a round people arrive; every actor observes (`View`) and acts (`Deed`) for it
 against the actor's limits and refuses what exceeds them; the label policy labels the people who moved; the operator
 retrains; the world records the round.
 
-If outcomes depend on decisions (`DecisionArrivals`), the deployed model decides before actors observe, and actors see
-the resulting records. Actors with `before_decision` act before the decision, which sees their moves.
+If outcomes depend on decisions (`DecisionArrivals`), the deployed model decides before most actors observe.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from oar.retraining.contribution import Contribution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class State:
     parameters: Any
     flat: Array
     retrained: bool = True
-    kept: NDArray[np.bool_] | None = None
+    kept: Mask | None = None
     memory: Any = None
     learned_from: Population | None = None
 
@@ -176,7 +176,7 @@ class Deed:
 
     moves: Array | None = None
     codes: Rows | None = None
-    leaves: NDArray[np.bool_] | None = None
+    leaves: Mask | None = None
     added: tuple[Array, Rows] | None = None
     advice: tuple[Array, Rows] | None = None
     note: dict[str, Any] = field(default_factory=dict)
@@ -186,11 +186,11 @@ class Deed:
         weights: Any = None if self.leaves is None else np.where(self.leaves, 0.0, 1.0)
         return Contribution(self.moves, self.codes, weights)  # type: ignore[arg-type]
 
-    def acts(self, codes: Rows) -> NDArray[np.bool_]:
+    def acts(self, codes: Rows) -> Mask:
         """Return who (m,) changes or withholds its data; `codes` (m,) are classes before."""
         return self.contribution().acts(_before(codes))
 
-    def if_only(self, acting: NDArray[np.bool_], codes: Rows) -> Deed:
+    def if_only(self, acting: Mask, codes: Rows) -> Deed:
         """Return the same if only these (m,) act; `codes` (m,) are classes before. Added points stay."""
         moves, targets, weights = self.contribution().if_only(acting, _before(codes)).parts
         return replace(self, moves=moves, codes=targets, leaves=None if weights is None else weights == 0)

@@ -19,8 +19,7 @@ from oar.worlds.deployed.predictions import WorldQuery
 from oar.worlds.people.crowds import Register
 from oar.worlds.people.random_streams import check_seed, stream
 from oar.worlds.protocol import Crowd
-from oar.worlds.records.measures import Ledger, measured
-from oar.worlds.records.record import MovementLedger, Round
+from oar.worlds.records.record import Ledger, MovementLedger, Round, measured
 from oar.worlds.records.table import Tables
 from oar.worlds.rounds.read_only import sealed
 from oar.worlds.rounds.step import SimulationRound, before_decision, deployed
@@ -89,13 +88,12 @@ class Simulation:
             name: WorldQuery(query, model, every_class) for name, query in asked.items() if query is not None
         }
         setting = {"arrivals": world.arrivals, "labels": world.labels, "rounds": rounds}
-        self.actors = (
-            *(_in_world(one, setting) for one in world.others if before_decision(one)),
-            *(CollectiveActor(one, policies[one.name], setting) for one in world.collectives),
-            *(_in_world(one, setting) for one in world.others if not before_decision(one)),
-        )
+        together = [CollectiveActor(one, policies[one.name], setting) for one in world.collectives]
+        # Some actors ask what kind of a world it is.
+        others = [one.in_world(setting) if hasattr(one, "in_world") else one for one in world.others]
+        self.actors = tuple(sorted((*together, *others), key=before_decision, reverse=True))
         self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later
-        self._tables = Tables()
+        self._tables, self.ledger = Tables(), Ledger()
         self._running = self._run()
         self._failed: Exception | None = None
 
@@ -158,7 +156,7 @@ class Simulation:
         state = deployed(operator, "before round 0", lambda: operator.begin(self._history))
         known, past, shadow = {0: state}, [self._history], state
         longest = max((getattr(actor, "stale", 0) for actor in self.actors), default=0)
-        ledger, spent = Ledger(), {actor.name: MovementLedger() for actor in self.actors}
+        spent = {actor.name: MovementLedger() for actor in self.actors}
         for number in range(self.rounds):
             check_interrupted()
             crowd = self._drawn("arrivals", number) if number else self._first
@@ -175,10 +173,9 @@ class Simulation:
             for act in done.acts:
                 shared = self.caps[act.name].total < np.inf
                 spent[act.name].add(crowd.persons[act.mine], act.lengths, rows_add_up=shared)
-                ledger.note(act, number)
+                self.ledger.note(act, number)
             holdout = self._holdout or self._drawn("holdout", number)
-            states = state, after, later
-            one = measured(operator.model, self.questions, crowd, done, holdout, states, ledger, number, masses, spent)
+            one = measured(step, done, holdout, masses, state, after, later)
             state, shadow = after, later
             known[number + 1] = state
             known.pop(number - longest, None)  # nobody acts on anything older
@@ -196,8 +193,7 @@ def _policies(world: World, policy: Any) -> dict[str, Any]:
             raise OptionError("policy: is for collectives, and this world has none; leave it out, or add one.")
         return {}
     given = dict(policy) if isinstance(policy, Mapping) else dict.fromkeys(names, policy)
-    missing, unknown = [name for name in names if name not in given], [name for name in given if name not in names]
-    if missing or unknown:
+    if set(given) != set(names):
         raise OptionError(f"policy: must be one for each of the collectives {names}, got {list(given)}.")
     for name, one in given.items():
         if not is_policy(one):
@@ -226,8 +222,3 @@ def round_line(rounds: int, done: int, shown: bool | None) -> Iterator[Callable[
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("rounds", total=rounds, completed=done)
         yield lambda number: bar.update(task, completed=number + 1)
-
-
-def _in_world(actor: Any, setting: Mapping[str, Any]) -> Any:
-    """Return who acts in one simulation; some ask what kind of a world it is."""
-    return actor.in_world(setting) if hasattr(actor, "in_world") else actor

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from oar.datasets import mnist_images
 from oar.datasets.idx import idx_sha256
-from oar.datasets.mirrors import STANDARD_SHA256
-from oar.datasets.mnist_raw import standard_name
+from oar.datasets.mnist_raw import STANDARD_SHA256, standard_name
 from oar.datasets.mnist_shipped import (
     DECODER_FILE,
     EMBEDDING_FILE,

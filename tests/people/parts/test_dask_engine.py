@@ -18,6 +18,7 @@ from support.people_in_parts import asked, blobs, folder_of, halves, moves_in, t
 import oar
 from oar.people.parts import dask_engine
 from oar.people.parts.dask_engine import ONE_THREAD, DaskEngine
+from oar.people.parts.part import Part
 from oar.solvers import ProjectedGradient
 from oar.streaming import SignalPath, StreamedTraining
 
@@ -302,7 +303,7 @@ def test_workers_that_do_not_come_are_told(tmp_path, monkeypatch):
 
 
 def test_parts_stay_with_their_workers_and_new_ones_get_a_share(client):
-    engine, parts, starts = DaskEngine(client), [None] * 12, list(range(0, 120, 10))
+    engine, parts, starts = DaskEngine(client), [Part()] * 12, list(range(0, 120, 10))
     two = engine._settled(parts, starts, {"a": 1, "b": 1})
     assert two == ["a", "b"] * 6
     assert engine._settled(parts[:1], starts[:1], {"a": 1, "b": 1}) == ["a"]

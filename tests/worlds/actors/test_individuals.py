@@ -13,7 +13,7 @@ import oar
 from oar.actions.sets.norms import Norm
 from oar.models import Centroids, Scaled, SoftmaxRegression
 from oar.worlds import AdvisedIndividuals, StrategicIndividuals
-from oar.worlds.actors.shortest_moves import shortest_moves
+from oar.worlds.actors.individuals import shortest_moves
 
 NORMS = (1, 2, np.inf)
 THREE = ("a", "b", "c")

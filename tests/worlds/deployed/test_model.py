@@ -12,8 +12,7 @@ from support.actor_views import CENTROID, CLASSES, NETWORK, SOFTMAX, two_blobs
 from oar.models import LinearSVM, Scaled, SoftmaxRegression
 from oar.models.centroid.nearest_centroid import Centroids
 from oar.people import Population
-from oar.worlds.deployed.closed_form import CentroidDeployed, LinearDeployed
-from oar.worlds.deployed.model import ScaledDeployed, deployed
+from oar.worlds.deployed.model import CentroidDeployed, LinearDeployed, _ScaledDeployed, deployed
 from oar.worlds.people.crowds import Data
 
 FEATURES, CODES = two_blobs(1)
@@ -102,6 +101,6 @@ def test_scaled_linear_models_are_seen_through_their_scaler() -> None:
     model = Scaled(SOFTMAX)
     parameters = model.fit(Population.of_codes(FEATURES * [1.0, 100.0], CODES, CLASSES))
     at = deployed(model, parameters, 2, Data(FEATURES * [1.0, 100.0], CODES, np.ones(len(CODES))))
-    assert isinstance(at, ScaledDeployed)
+    assert isinstance(at, _ScaledDeployed)
     query = QUERY * [1.0, 100.0]
     assert at.goal(query, 1)[0] == pytest.approx(float(model.goal_loss(parameters, query, 1)))

@@ -24,8 +24,7 @@ from oar.worlds import (
     World,
     simulate,
 )
-from oar.worlds.policies.foresight import problem_ahead
-from oar.worlds.policies.planned import _Signals
+from oar.worlds.policies.planned import _Signals, problem_ahead
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
 QUERY = np.array([0.8, 0.2])

@@ -84,15 +84,11 @@ _HAPPENED = (
     rf"|late[\W_]?(?:payments?|\d+)|missed[\W_]payments?"
     rf"|(?:number|num|count|times?)(?=[\W_\d])(?:.*[\W_])?{_LATE}"
 )
-
-
 # What is said of a column of numbers such as 2014, if its name tells that they are years.
 _YEARS = (
     r"years?|yrs?|yyyy|opened|built|founded|registered|issued|joined|started|since|vintage|jahr|baujahr|annee|ano|anno|jaar"
     r"|seit|depuis|desde|sinds"
 )
-
-
 _AMOUNTS = (
     r"amounts?|incomes?|salary|wages?|pay|prices?|costs?|values?|balance|debts?|loans?|credit|rent|revenue|sales|spent|capital"
     r"|weight|betrag|einkommen|gehalt|lohn|preis|kosten|miete|revenu|salaire|prix|montant|ingresos?|precio|importo|reddito|bedrag"

@@ -7,7 +7,7 @@ from typing import Any
 
 from oar.actions.limits.bounds import bound_of, column_of
 from oar.actions.limits.limit import Limit, Limits
-from oar.checks import choose, is_flag, is_listing, is_number
+from oar.checks import check_that, choose, is_flag, is_listing, is_number
 from oar.errors import DataError, OptionError
 from oar.people.tables.schema import Schema
 from oar.people.wording import shown
@@ -28,15 +28,14 @@ def from_dice(
             raise OptionError(
                 f"permitted_range and features_to_vary: contradict each other about {name!r}; leave it out of one."
             )
-        if not is_listing(span):
-            raise DataError(f"permitted_range.{name}: must be a list, of levels or of two bounds, got {span!r}.")
+        where = f"permitted_range.{name}"
+        check_that(is_listing(span), where, "a list, of levels or of two bounds", span)
         span = list(span)
         if column.kind == "category":
             columns[name] = Limit(levels=tuple(span))
-        elif len(span) == 2:
-            columns[name] = Limit(lower=span[0], upper=span[1])
-        else:
-            raise DataError(f"permitted_range.{name}: must be the lowest and the highest value, got {span!r}.")
+            continue
+        check_that(len(span) == 2, where, "the lowest and the highest value", span)
+        columns[name] = Limit(lower=span[0], upper=span[1])
     limits = Limits(columns)
     limits.check(schema)
     return limits

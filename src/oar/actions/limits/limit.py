@@ -31,21 +31,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import bound_of, column_of, listing, said
-from oar.actions.limits.contradictions import PossibleValues
 from oar.actions.limits.links import LARGEST_FACTOR, SMALLEST_FACTOR, Link, parse_links
 from oar.actions.limits.plausible import Plausible
 from oar.actions.limits.rules import EncodedRule, IfThenRule, Range, parse_rule
-from oar.checks import choose, is_flag, is_listing, is_number, is_whole, with_near_names
+from oar.checks import check_flag, check_that, choose, is_listing, is_number, is_whole, with_near_names
 from oar.errors import DataError, OptionError
 from oar.opening import naming, read_toml
 from oar.people.labels import plain
 from oar.people.tables.encoding import Encoding
-from oar.people.tables.schema import Column, Schema
+from oar.people.tables.schema import Column, Schema, toml_key
 from oar.people.wording import counted, lined_up, nearest, shown
 from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
 Said = tuple[str, Mapping[str, float], float]
-"""A text, and what it states: factors and a constant of factors · values + constant ≤ 0."""
+"""A text, and what it states: factors α by column, and a constant c, of α·x + c ≤ 0."""
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
 
@@ -81,8 +80,7 @@ class Limit:
     missing: Any = None
 
     def __post_init__(self) -> None:
-        if not is_flag(self.immutable):
-            raise DataError(f"immutable: must be True or False, got {self.immutable!r}.")
+        check_flag("immutable", self.immutable)
         given = self.given
         if "direction" in given:
             choose("direction", self.direction, DIRECTIONS)
@@ -95,8 +93,7 @@ class Limit:
                 )
         for name, what in (("levels", "levels"), ("missing", "values, such as [-999]")):
             listed = given.get(name, ())
-            if not is_listing(listed):
-                raise DataError(f"{name}: must be a list of {what}, got {listed!r}.")
+            check_that(is_listing(listed), name, f"a list of {what}", listed)
             if name in given:
                 object.__setattr__(self, name, tuple(plain(each) for each in listed))
         # NumPy's numbers become Python's, which are told as users write them.
@@ -139,10 +136,7 @@ class Limit:
 
     def span_of(self, column: Column) -> tuple[float, float]:
         """Return the least and the largest coordinate of a column: within these bounds, and as its kind has it."""
-        least, most = {"boolean": (0.0, 1.0), "ordinal": (0.0, len(column.levels) - 1.0)}.get(
-            column.kind, (-np.inf, np.inf)
-        )
-        return max(least, self.span[0]), min(most, self.span[1])
+        return max(column.span[0], self.span[0]), min(column.span[1], self.span[1])
 
     def allows(self, level: Label) -> bool:
         """Report whether a category may be switched to a level."""
@@ -193,12 +187,7 @@ class Limit:
 
 FREE = Limit()
 """What may be done to a column of which nothing is said."""
-_IN_WORDS = {
-    "direction": "only {}",
-    "lower": "at least {}",
-    "upper": "at most {}",
-    "step": "in steps of {:g}",
-}
+_IN_WORDS = {"direction": "only {}", "lower": "at least {}", "upper": "at most {}", "step": "in steps of {:g}"}
 _FOR = {
     "lower": ("number", "integer", "ordinal"),
     "upper": ("number", "integer", "ordinal"),
@@ -250,24 +239,22 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Read mappings as limits, and links as what they say."""
-        if not isinstance(self.columns, Mapping):
-            raise DataError(f"limits: must be a mapping of columns to oar.Limit(…), got {self.columns!r}.")
+        wanted = "a mapping of columns to oar.Limit(…)"
+        check_that(isinstance(self.columns, Mapping), "limits", wanted, self.columns)
         columns = {name: Limit.of(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         for name, example in (("links", "'spent <= earned'"), ("rules", "'if … then …'")):
             texts = getattr(self, name)
             texts = (texts,) if isinstance(texts, str) else texts
-            if not is_listing(texts):
-                raise DataError(f"{name}: must be a list of texts {example}, got {texts!r}.")
+            check_that(is_listing(texts), name, f"a list of texts {example}", texts)
             object.__setattr__(self, name, tuple(texts))
         _ = self.parsed, self.parsed_rules
         object.__setattr__(self, "plausible", Plausible.of(self.plausible))
-        if not isinstance(self.own, Mapping):
-            raise DataError(f"own: must be a mapping of people to their limits, got {self.own!r}.")
+        check_that(isinstance(self.own, Mapping), "own", "a mapping of people to their limits", self.own)
         own = {}
         for person, limits in self.own.items():
-            if not isinstance(limits, Mapping):
-                raise DataError(f"own: must be a mapping of columns to limits for {person!r}, got {limits!r}.")
+            wanted = f"a mapping of columns to limits for {person!r}"
+            check_that(isinstance(limits, Mapping), "own", wanted, limits)
             own[person] = {name: Limit.of(value, str(name)) for name, value in limits.items()}
         object.__setattr__(self, "own", own)
 
@@ -458,10 +445,33 @@ class Limits:
 
 def _refuse_contradictions(schema: Schema, pairs: list[tuple[Said, Said]]) -> None:
     """Refuse two statements that no values of a table's columns satisfy together."""
-    possible = PossibleValues(schema)
+    columns = {column.name: column for column in schema}
     for one, other in pairs:
-        if not possible.both(other[1:], one[1:]):
+        if not _both_possible(other, one, columns):
             raise _contradiction(one[0], other[0])
+
+
+def _both_possible(one: Said, other: Said, columns: Mapping[str, Column]) -> bool:
+    """Report whether some values satisfy both statements: by a programme if they share columns."""
+    from scipy.optimize import linprog
+
+    if not one[1].keys() & other[1].keys():
+        return all(_least(factors, columns) + constant <= 0 for _, factors, constant in (one, other))
+    some = [columns[name] for name in sorted({*one[1], *other[1]})]
+    rows, rights = [], []
+    for _, factors, constant in (one, other):
+        unit = max(map(abs, factors.values())) or 1.0  # HiGHS takes 1e30 for infinity
+        rows.append([factors.get(column.name, 0.0) / unit for column in some])
+        rights.append(-constant / unit)
+    whole = np.array([column.whole for column in some], dtype=int)  # as a list, SciPy 1.13 does not take it
+    spans = [column.span for column in some]
+    found = linprog(np.zeros(len(some)), A_ub=rows, b_ub=rights, bounds=spans, integrality=whole, method="highs")
+    return found.status != 2
+
+
+def _least(factors: Mapping[str, float], columns: Mapping[str, Column]) -> float:
+    """Return the least α·x."""
+    return sum(min(factor * end for end in columns[name].span) for name, factor in factors.items() if factor)
 
 
 def _contradiction(one: str, other: str) -> OptionError:
@@ -473,10 +483,9 @@ def _of_tables(content: dict[str, Any]) -> Limits:
     known = ("columns", "links", "own", "rules", "plausible")
     for key, value in content.items():
         if key not in known and isinstance(value, Mapping) and not nearest(key, known):
-            name = key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else f'"{key}"'
             raise OptionError(
                 f"must be one of {', '.join(map(repr, known))}, got {key!r}; what may be done to a column is said in "
-                f"[columns.{name}]."
+                f"[columns.{toml_key(key)}]."
             )
         choose("keys", key, known)
     return Limits(**content)

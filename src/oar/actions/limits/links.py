@@ -51,9 +51,8 @@ class LinearExpression:
 
     def plus(self, other: LinearExpression) -> LinearExpression:
         """Return the sum."""
-        return LinearExpression(
-            _added(self.values, other.values), _added(self.changes, other.changes), self.constant + other.constant
-        )
+        values, changes = _added(self.values, other.values), _added(self.changes, other.changes)
+        return LinearExpression(values, changes, self.constant + other.constant)
 
     @property
     def names(self) -> set[str]:

@@ -61,7 +61,7 @@ from oar.people.tables.encoding import Array, Encoding
 from oar.people.tables.identities import identities
 from oar.people.tables.missing import without_missing
 from oar.people.tables.schema import Column, Schema, toml_key, toml_list, toml_value
-from oar.people.wording import counted
+from oar.people.wording import counted, listed
 from oar.tolerances import FEW_PEOPLE
 
 TAIL = 0.005  # share of the people that is appreciable
@@ -77,6 +77,9 @@ EVEN_ENOUGH, WIDE, KOLMOGOROV = 200, 10, 1.36  # people; numbers there are for e
 MOST_TOLD, MOST_NAMED = 3, 12  # columns with codes, and that stay, in one line
 FLAG, A_FLAG = 2, "a flag, which may be nobody's choice"  # values it has
 STAYS, FREED = "stays as it is", " (take immutable out to free it)"
+# Settings that a draft has, of columns that stay and of others; and what a comment of TOML must not have.
+STILL_TOLD, FREE_TOLD = ("immutable", "missing"), ("lower", "upper", "step", "unit", "missing")
+ONE_LINE = {number: " " for number in (*range(32), 127)}
 HEAVY = 2.0  # from so many times the standard deviation within the range on, that of everyone says nothing
 
 
@@ -147,25 +150,28 @@ def _observe(column: Column, values: Array) -> ObservedLimit:
     named = why_still(column)
     if column.kind not in ("number", "integer"):
         return _observe_levels(column, named)
-    missing = codes(values)
-    known = values[~np.isin(values, missing)]
+    coded = codes(values)
     moments = "dates as whole numbers" if _dates(values) else "years" if _years(column.name, values) else None
     why = moments or named or _untouched(column.name, values)
-    flag = not why and len(np.unique(known)) == FLAG
+    flag = not why and len(np.unique(values[~np.isin(values, coded)])) == FLAG
+    missing = coded if why in (None, named) else ()  # what names people, or is a moment, has no codes
+    known, kept = values[~np.isin(values, missing)], tuple(_typed(code, column) for code in missing) or None
+    least, most = _short(known.min()), _short(known.max())
+    span = f"observed: {least} to {most}{_coded(missing, len(values) - len(known))}"
     if why or flag:
-        return _still(column, values, why or A_FLAG, missing if flag or why == named else (), flag)
+        freed = f" (lower = {least} and upper = {most} in the place of immutable free it)" * flag
+        told = f"{why or A_FLAG}, and {STAYS}{freed}; {span}"
+        return ObservedLimit(column, Limit(immutable=True, missing=kept), told, flag)
     lower, upper = _range(known, column.whole)
     step = None if column.whole else change_step(known)
     unit = _unit(values, known, lower, upper)
-    span = f"observed: {_short(known.min())} to {_short(known.max())}"
-    told = f"{_what(column, known.min(), known.max())}; {span}{_coded(missing, len(values) - len(known))}"
+    told = f"{_what(column, known.min(), known.max())}; {span}"
     if step:
         told += f"; changes are multiples of {step:g}"
     if unit:
         told += f"; a standard deviation within the limits costs 1, for that of everyone, {_short(values.std())}, is "
         told += "made by values outside of them"
     low, high = (_typed(bound, column) for bound in (lower, upper))
-    kept = tuple(_typed(code, column) for code in missing) or None
     return ObservedLimit(column, Limit(lower=low, upper=high, step=step, unit=unit, missing=kept), told)
 
 
@@ -176,17 +182,6 @@ def _observe_levels(column: Column, named: str | None) -> ObservedLimit:
     if named or flag:
         return ObservedLimit(column, Limit(immutable=True), f"{named or A_FLAG}, and {STAYS}{FREED * flag}", flag)
     return ObservedLimit(column, FREE, f"one of {counted(len(column.levels), 'level', 'levels')}")
-
-
-def _still(column: Column, values: Array, why: str, missing: tuple[float, ...], flag: bool) -> ObservedLimit:
-    """Return the limit of a column that nobody is asked to change; what names people, or is a moment, has no codes."""
-    known = values[~np.isin(values, missing)]
-    least, most = _short(known.min()), _short(known.max())
-    freed = f" (lower = {least} and upper = {most} in the place of immutable free it)" * flag
-    told = f"{why}, and {STAYS}{freed}; observed: {least} to {most}"
-    kept = tuple(_typed(code, column) for code in missing) or None
-    limit = Limit(immutable=True, missing=kept)
-    return ObservedLimit(column, limit, told + _coded(missing, len(values) - len(known)), flag)
 
 
 def _coded(missing: tuple[float, ...], people: int) -> str:
@@ -340,45 +335,33 @@ def _kept(limits: Limits, schema: Schema, names: list[str]) -> str:
         stays = counted(len(ranged), "column stays within its range", "columns stay within their ranges")
         parts.append(stays + (f" ({whole:,} whole)" if whole else ""))
     if still:
-        parts.append(f"{counted(len(still), 'column stays as it is', 'columns stay as they are')} ({_listed(still)})")
+        stay = counted(len(still), "column stays as it is", "columns stay as they are")
+        parts.append(f"{stay} ({listed(still, MOST_NAMED, str)})")
     if flags:
         stay = counted(len(flags), "flag stays as it is", "flags stay as they are")
-        parts.append(f"{stay} ({_listed(flags)}; an empty [columns.NAME] in a file of limits frees one)")
+        named = listed(flags, MOST_NAMED, str)
+        parts.append(f"{stay} ({named}; an empty [columns.NAME] in a file of limits frees one)")
     coded = {name: limits.columns[name].missing for name in names if limits.columns[name].missing}
     if coded:
-        listed = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
+        first = [f"{name} {' or '.join(map(_short, each))}" for name, each in list(coded.items())[:MOST_TOLD]]
         more = f" and in {len(coded) - MOST_TOLD:,} more" if len(coded) > MOST_TOLD else ""
-        parts.append(f"codes for a missing value stay as they are ({', '.join(listed)}{more})")
+        parts.append(f"codes for a missing value stay as they are ({', '.join(first)}{more})")
     rest = len(names) - len(unchosen) - len(ranged)
     if rest:
         parts.append(counted(rest, "column has no range", "columns have no range"))
     return ", ".join(parts)
 
 
-def _listed(names: list[str]) -> str:
-    """Return names in a row, but not more than a line holds."""
-    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-
-
 def drafted(people: Any, schema: Schema | None = None) -> str:
     """Return observed limits as a TOML file with a comment for each column, to be edited and read as it is."""
     blocks = [HEADER]
     for each in observations(people, schema):
-        lines = [f"# {each.column.name.translate(_ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
-        if each.limit == FREE:
-            said = [f"levels = {toml_list(each.column.levels)}"] if each.column.kind == "category" else []
-        else:
-            told = {"missing": toml_list}
-            said = [f"{name} = {told.get(name, toml_value)(value)}" for name, value in _said(each.limit).items()]
-        blocks.append("\n".join([*lines, f"[columns.{toml_key(each.column.name)}]", *said]))
+        lines = [f"# {each.column.name.translate(ONE_LINE)}: {each.column.kind}, {each.why}".rstrip()]
+        lines.append(f"[columns.{toml_key(each.column.name)}]")
+        for name, value in each.limit.given.items():
+            if name in (STILL_TOLD if each.limit.immutable else FREE_TOLD):
+                lines.append(f"{name} = {toml_list(value) if name == 'missing' else toml_value(value)}")
+        if each.limit == FREE and each.column.kind == "category":
+            lines.append(f"levels = {toml_list(each.column.levels)}")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
-
-
-_ONE_LINE = {number: " " for number in (*range(32), 127)}  # what a comment of TOML must not have
-
-
-def _said(limit: Limit) -> Mapping[str, Any]:
-    if limit.immutable:
-        return {"immutable": True} | ({"missing": limit.missing} if limit.missing else {})
-    told = ("lower", "upper", "direction", "step", "unit", "missing")
-    return {name: value for name, value in limit.given.items() if name in told}

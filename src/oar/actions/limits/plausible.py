@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import choose, is_number, is_whole, with_near_names
+from oar.checks import check_that, check_whole, choose, is_number, with_near_names
 from oar.errors import DataError
 from oar.people.tables.encoding import Array
 
@@ -40,13 +40,10 @@ class Plausible:
     share: float = 0.95
 
     def __post_init__(self) -> None:
-        if not is_whole(self.neighbours) or self.neighbours < 1:
-            raise DataError(f"plausible neighbours: must be a whole number of at least 1, got {self.neighbours!r}.")
-        if not is_number(self.share) or not 0 <= self.share <= 1:
-            raise DataError(
-                f"plausible share: must be a share of the people, from 0 to 1, got {self.share!r}; 0.95 lets people go "
-                "where 95 % of them could live."
-            )
+        check_whole("plausible neighbours", self.neighbours)
+        fits = is_number(self.share) and 0 <= self.share <= 1
+        meant = "0.95 lets people go where 95 % of them could live"
+        check_that(fits, "plausible share", "a share of the people, from 0 to 1", self.share, meant)
 
     @staticmethod
     def of(value: Any) -> Plausible | None:
@@ -58,13 +55,9 @@ class Plausible:
                 for key in value:
                     choose("plausible", key, ("neighbours", "share"))
                 return Plausible(**value)
-        if not is_number(value):
-            raise DataError(
-                "plausible: must be a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95), got "
-                f"{value!r}."
-            )
-        share: Any = value  # as it is: a whole number may be beyond any float, which is refused
-        return Plausible(share=share)
+        wanted = "a share such as 0.95, or oar.limits.Plausible(neighbours=10, share=0.95)"
+        check_that(is_number(value), "plausible", wanted, value)
+        return Plausible(share=value)  # as it is: a whole number may be beyond any float, which is refused
 
     def check(self, people: int) -> None:
         """Refuse more neighbours than there are others."""

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from oar.actions.limits.bounds import level_of
 from oar.actions.limits.links import UNREADABLE, Link, parse_links, syntax_of, why
-from oar.checks import choose, is_number
-from oar.errors import DataError, OptionError
+from oar.checks import check_that, choose, is_number
+from oar.errors import OptionError
 from oar.people.tables.encoding import LARGEST, Array, Encoding
 from oar.people.tables.schema import Column, Schema
 from oar.people.wording import shown
@@ -212,18 +212,13 @@ def parse_rule(text: Any) -> IfThenRule:
     >>> rule.consequence
     Comparison(name='income', operator='<=', value=1000)
     """
-    if not isinstance(text, str):
-        raise DataError(f"rules: must be text such as {EXAMPLE}, got {text!r}.")
+    check_that(isinstance(text, str), "rules", f"text such as {EXAMPLE}", text)
     then = next((found for found in _PARTS.finditer(text) if found[0] == "then"), None)
     if then is None or not text.lstrip().startswith("if "):
         raise OptionError(f"rules: must be written 'if … then …', such as {EXAMPLE}, got {text!r}.")
     said, follows = text[: then.start()].strip()[3:], text[then.end() :].strip()
     condition, names = _syntax(said, text)
-    match condition:
-        case ast.BoolOp(op=ast.And(), values=parts):
-            pass
-        case _:
-            parts = [condition]
+    parts = condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
     conditions = tuple(each for part in parts for each in _comparisons(part, names, text, "condition"))
     consequence, names = _syntax(follows, text)
     if _is_of_one_column(consequence):

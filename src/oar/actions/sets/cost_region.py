@@ -142,10 +142,7 @@ class TableRules:
         room: list[Array] = []
         for rule in self.rules:
             waiting = np.ones(len(after), dtype=bool)
-            ways = sorted(
-                rule.ways, key=lambda way: not self._settled(way, still)
-            )  # False first; otherwise as they are
-            for way in ways:
+            for way in sorted(rule.ways, key=lambda way: not self._settled(way, still)):  # otherwise as they are
                 chosen = waiting & holds(way, self.encoding, before, after)
                 waiting &= ~chosen
                 if chosen.any() and not self._settled(way, still):

@@ -64,7 +64,7 @@ class Norm:
             length = euclidean(vectors)[..., None]
             return vectors * np.where(length > radius, radius / np.where(length > radius, length, 1.0), 1.0)
         sizes = np.abs(vectors)
-        shrunk = np.sign(vectors) * _soft_threshold(sizes, radius)
+        shrunk = np.sign(vectors) * lifted(sizes - sizes.max(axis=-1, keepdims=True), radius)
         return np.where(sizes.sum(axis=-1, keepdims=True) <= radius, vectors, shrunk)
 
     def maximise(self, gradient: Array, radius: Any) -> Array:
@@ -180,18 +180,13 @@ def _one_coordinate(values: Array, sign: Any) -> Array:
     return unit
 
 
-def _soft_threshold(sizes: Array, radius: Array) -> Array:
-    """Return max(|v_j| − τ, 0) with the τ that makes them add up to r.
-
-    Measured from the largest size m, so that nothing cancels where r is far smaller than v: with w_j = |v_j| − m ≤ 0
-    and σ = m − τ, the answer is max(σ + w_j, 0). Sort w downwards; with the j largest above the threshold
-    σ_j = (r − Σ_{i≤j} w_(i))/j, and the right j is the last one with σ_j + w_(j) > 0.
-    """
-    return lifted(sizes - sizes.max(axis=-1, keepdims=True), radius)
-
-
 def lifted(below: Array, total: Array) -> Array:
-    """Return max(w + σ, 0) with the σ that makes them add up to a total, for w of which the largest is 0."""
+    """Return max(w_j + σ, 0) with the σ that makes them add up to a total r, for w of which the largest is 0.
+
+    So sizes are soft-thresholded: with w_j = |v_j| − m measured from the largest size m, so that nothing cancels where
+    r is far smaller than v, and σ = m − τ, these are max(|v_j| − τ, 0). Sort w downwards; with the j largest above the
+    threshold σ_j = (r − Σ_{i≤j} w_(i))/j, and the right j is the last one with σ_j + w_(j) > 0.
+    """
     ordered = -np.sort(-below, axis=-1)
     candidates = (total - np.cumsum(ordered, axis=-1)) / np.arange(1, below.shape[-1] + 1)
     last = np.maximum((candidates + ordered > 0).sum(axis=-1, keepdims=True), 1) - 1

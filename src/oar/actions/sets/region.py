@@ -16,6 +16,7 @@ have no room.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,9 +53,7 @@ class Region:
     norm: Norm  # of the budgets
     radii: Array  # (n,) budgets
     lower: Array  # (n, d), at most 0
-    upper: (
-        Array  # (n, d), at least 0; of levels 0 where one may not be taken, and the one held is bounded by the others
-    )
+    upper: Array  # (n, d), at least 0; of levels 0 where one may not be taken (the others bound the one that is held)
     levels: tuple[Levels, ...] = ()  # categories; their coordinates' bounds say only who may take which
     links: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (m, d) rows a of a·u ≤ room
     room: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n, m), at least 0
@@ -257,16 +256,12 @@ class Region:
         """Project onto box and levels."""
         radii = self.radii[:, None]
         boxed = self.norm.p == np.inf
-        found = np.clip(
-            points,
-            np.maximum(self.lower, -radii) if boxed else self.lower,
-            np.minimum(self.upper, radii) if boxed else self.upper,
-        )
+        lower = np.maximum(self.lower, -radii) if boxed else self.lower
+        found = np.clip(points, lower, np.minimum(self.upper, radii) if boxed else self.upper)
         for each in self.levels:
             most = np.minimum(self.radii, each.size) if boxed else np.full(len(points), each.size)
-            found[:, each.place] = onto_levels(
-                points[:, each.place], each.current, self.upper[:, each.place] > 0, each.size, most
-            )
+            allowed = self.upper[:, each.place] > 0
+            found[:, each.place] = onto_levels(points[:, each.place], each.current, allowed, each.size, most)
         return found
 
     def _within_budget(self, points: Array, close: float = CLOSE) -> Array:
@@ -278,36 +273,37 @@ class Region:
         if not far.size:
             return found
         some, sources = self.of(far), points[far]
-        if self.norm.p == 1:
-            inward = some._inward(sources)
-            found[far] = some._shortened(
-                lambda rows, share: _towards_zero(sources[rows], inward[rows], share), sources, close
-            )
-        else:
-            found[far] = some._shortened(lambda rows, share: sources[rows] / (1 + share[:, None]), sources, close)
+        found[far] = some._shortened(some._inwards(sources), sources, close)
         return found
 
-    def _inward(self, points: Array) -> Array:
-        """Return the direction in which ‖u‖₁ falls at 1 a unit; NaN for coordinates that end at 0."""
-        inward = np.full_like(points, np.nan)
-        people = np.arange(len(points))
+    def _inwards(self, points: Array) -> Callable[[Rows, Array], Array]:
+        """Return what takes rows of points by λ towards staying: y / (1 + λ) for p = 2, and y − λ s for p = 1.
+
+        ‖u‖₁ falls at 1 a unit along −s. Coordinates of no category end at 0: they are soft-thresholded.
+        """
+        if self.norm.p == 2:
+            return lambda rows, share: points[rows] / (1 + share[:, None])
+        people, inward = np.arange(len(points)), np.zeros_like(points)
         for each in self.levels:
             inward[:, each.place] = -1.0
             inward[people, each.place.start + each.current] = 1.0
-        return inward
 
-    def _shortened(self, moved: object, points: Array, close: float) -> Array:
+        def moved(rows: Rows, share: Array) -> Array:
+            some, lengths, way = points[rows], share[:, None], inward[rows]
+            shrunk = np.sign(some) * np.maximum(np.abs(some) - lengths, 0.0)
+            return np.where(way == 0, shrunk, some + lengths * way)
+
+        return moved
+
+    def _shortened(self, moved: Callable[[Rows, Array], Array], points: Array, close: float) -> Array:
         """Return P_K(moved(λ)) with the λ at which everybody's length is its budget.
 
         1/length is all but linear in λ for p = 2 (exactly so in a ball) and length for p = 1, so secants find λ soon;
         halving helps where they do not.
         """
-        count = len(points)
-        low, high = np.zeros(count), np.full(count, np.nan)
-        found, share = np.zeros_like(points), np.zeros(count)
-        radii = self.radii
-        value_low = self._measure(self.norm.length(self._in_box(points)))
-        value_high = np.full(count, np.nan)
+        count, radii = len(points), self.radii
+        low, high, found = np.zeros(count), np.full(count, np.nan), np.zeros_like(points)
+        value_low, value_high = self._measure(self.norm.length(self._in_box(points))), np.full(count, np.nan)
         target = self._measure(radii)
         share = np.where(radii > 0, self._first_guess(points), 0.0)
         open_rows = np.flatnonzero(radii > 0)
@@ -315,7 +311,7 @@ class Region:
             if not open_rows.size:
                 break
             some = self.of(open_rows)
-            places = some._in_box(moved(open_rows, share[open_rows]))  # type: ignore[operator]
+            places = some._in_box(moved(open_rows, share[open_rows]))
             lengths = self.norm.length(places)
             done = np.abs(lengths - radii[open_rows]) <= close * radii[open_rows]
             long = lengths > radii[open_rows]
@@ -421,7 +417,7 @@ class Region:
             found = back @ _least_distance(inner @ back, enough - inner @ offset) + offset
             return found[:dimensions] - found[dimensions:]
         if self.norm.p == np.inf:
-            return point + _least_distance(normals, room - normals @ point)
+            return _nearest(normals, room, point)
         low, high = 0.0, 1.0
         while np.linalg.norm(_nearest(normals, room, point * (1 - high))) > radius and high < 1:
             high = 0.5 * (1 + high)
@@ -506,14 +502,6 @@ def _least_distance(normals: Array, room: Array) -> Array:
 def _unsettled(forces: Array, slopes: Array) -> Array:
     """Return by how much links are broken, or multipliers push against links that do not bind (n,)."""
     return np.abs(np.maximum(forces + slopes, 0.0) - forces).max(axis=1)
-
-
-def _towards_zero(points: Array, inward: Array, share: Array) -> Array:
-    """Return y − λ s: soft-thresholded where a coordinate ends at 0, shifted along `inward` elsewhere."""
-    lengths = share[:, None]
-    ends = np.isnan(inward)
-    shrunk = np.sign(points) * np.maximum(np.abs(points) - lengths, 0.0)
-    return np.where(ends, shrunk, points + lengths * np.where(ends, 0.0, inward))
 
 
 def onto_levels(

@@ -27,20 +27,13 @@ if TYPE_CHECKING:
     from oar.plans.cards.table.terms import ColumnTerms
     from oar.problem import Problem
 
-Audited = Annotated[
-    Path, typer.Argument(metavar="PLAN", help="The folder of a plan, or its card, plan.json.", show_default=False)
-]
 People = Annotated[
     Path | None,
     typer.Argument(
         metavar="DATA", help="The people, as for oar plan; none for a plan of the example.", show_default=False
     ),
 ]
-Moves = Annotated[
-    Path | None, option(help="A file of moves, such as moves.csv, to be made in place of responses to the card.")
-]
 NOTHING_SAID = ProblemArguments(None, Layout())
-Out = Annotated[Path | None, option(help="JSON file for the findings.")]
 TERMS = (
     "Limits: moves were checked against the card's own terms (columns, bounds, directions, steps, costs, links and "
     "rules). People's own limits and plausible places are not on a card: give the plan's --limits to check them."
@@ -50,11 +43,15 @@ BUDGET = "Limits: only the budget was checked, because a card of plain numbers h
 
 @given.asks_of_card
 def audit(
-    card: Audited,
+    card: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="The folder of a plan, or its card, plan.json.", show_default=False)
+    ],
     asked: ProblemArguments,
     data: People = None,
-    moves: Moves = None,
-    out: Out = None,
+    moves: Annotated[
+        Path | None, option(help="A file of moves, such as moves.csv, to be made in place of responses to the card.")
+    ] = None,
+    out: Annotated[Path | None, option(help="JSON file for the findings.")] = None,
     force: given.Force = False,
 ) -> None:
     """Check a plan's folder, make its moves and the responses to its card, refit from scratch, and report the outcome.
@@ -192,16 +189,14 @@ def _acted(problem: Problem, card: Card, moves: list[Path], layout: Layout) -> P
 
     from oar.people.tables.spreadsheet import restored
     from oar.plans.moves.changes_table import COLUMNS
-    from oar.plans.moves.submitted import plan_from
-    from oar.plans.plan import MemberPlan
+    from oar.plans.moves.submitted import given_plan, plan_from
 
     for path in moves:
         parquet = path.suffix.lower() in (".parquet", ".pq")
         layout = Layout() if parquet else Layout(layout.written)
         made = layout.read(path, COLUMNS)
         return plan_from(problem, made if parquet else made.map(restored))
-    people = problem.people
-    stay = MemberPlan(problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
+    stay = given_plan(problem, np.zeros((problem.people.size, problem.people.dimensions)))
     return stay.followed(card)
 
 

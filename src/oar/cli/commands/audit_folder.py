@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oar.cli.inputs.problem import ProblemArguments, asked_from_json
+from oar.cli.inputs.problem import asked_from_json
 from oar.errors import OARError, OptionError, StorageError
 
 if TYPE_CHECKING:
@@ -86,11 +84,22 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit
     stage("reading")
     check_settled(folder)
     checked, private = check(folder), read_private(folder)
-    with _as_delivered(folder, checked.told):
-        with _asked(private, data) as asked:
+    try:
+        with tempfile.TemporaryDirectory(prefix="oar-audit-") as place:
+            asked = asked_from_json(private["asked"], data, Path(place))
+            if data is None and not asked.example:
+                raise OptionError(
+                    "DATA: must be the file that the plan was made of, got none; name it after the folder."
+                )
+            asked = replace(asked, layout=replace(asked.layout, left_out_if_there=True))
             problem = asked.problem
             same = private["data"]["hmac"] == keyed(bytes.fromhex(private["key"]), asked.source.sha256)
         plan = _moved(problem, folder)
+    except OARError as error:
+        if not checked.told:
+            raise
+        # Files that are not as they were delivered may be why.
+        raise StorageError(f"{folder}: {'; '.join((*checked.told, str(error)))}") from None
     stage("refitting")
     heard = audit(plan)
     found = FolderAudit(checked.plan, checked.told, same, problem, _words(plan), heard, _others(plan, heard), None)
@@ -101,26 +110,6 @@ def audited_folder(folder: Path, data: Path | None, stage: Stage) -> FolderAudit
         return _with_card(found, plan, folder / CARD)
     except OARError as error:
         return replace(found, differs=(*found.differs, f"{CARD} is not for this plan ({error})"))
-
-
-@contextmanager
-def _as_delivered(folder: Path, differs: tuple[str, ...]) -> Iterator[None]:
-    """Prefix errors about a plan with the files that are not as they were delivered, which may be why."""
-    try:
-        yield
-    except OARError as error:
-        if not differs:
-            raise
-        raise StorageError(f"{folder}: {'; '.join((*differs, str(error)))}") from None
-
-
-@contextmanager
-def _asked(private: dict[str, Any], data: Path | None) -> Iterator[ProblemArguments]:
-    with tempfile.TemporaryDirectory(prefix="oar-audit-") as place:
-        asked = asked_from_json(private["asked"], data, Path(place))
-        if data is None and not asked.example:
-            raise OptionError("DATA: must be the file that the plan was made of, got none; name it after the folder.")
-        yield replace(asked, layout=replace(asked.layout, left_out_if_there=True))
 
 
 def _moved(problem: Any, folder: Path) -> Plan:
@@ -183,19 +172,13 @@ def _effects(others: Collateral | None, fewest: int = 0) -> list[tuple[str, str]
 
 
 def _with_card(found: FolderAudit, plan: Plan, path: Path) -> FolderAudit:
-    import numpy as np
-
     from oar.plans import Card
-    from oar.plans.plan import MemberPlan
     from oar.referee import audit
 
-    problem, card = plan.problem, Card.load(path)
-    budget = float(problem.allowance.budget) if problem.allowance.single else math.inf
-    differs = found.differs
+    card, allowance, differs = Card.load(path), plan.problem.allowance, found.differs
+    budget = float(allowance.budget) if allowance.single else math.inf
     if (card.budget or 0.0) > budget * (1 + 1e-9):
         differs += (f"{path.name} lets members go {card.budget:g} far, and the plan {budget:g}",)
-    people = problem.people
-    stay = MemberPlan(problem, plan.query_move, np.zeros((people.size, people.dimensions)))
-    followed = stay.followed(card)
+    followed = plan.followed(card)
     heard = audit(followed)
     return replace(found, differs=differs, card=heard, answered=_others(followed, heard))

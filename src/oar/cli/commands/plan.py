@@ -27,24 +27,22 @@ if TYPE_CHECKING:
 FOLDER = Path("oar-plan")
 DRAWS = 20  # refits in which some do nothing
 MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits take long, and then fewer are made
-Out = Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-plan]")]
-HeldOut = Annotated[
-    Path | None,
-    typer.Option(help="A file of held-out people, with the columns of DATA, on whom the model's accuracy is measured."),
-]
-Whom = Annotated[
-    str,
-    option(help="How the members' page describes the query subject; by default it does not."),
-]
 
 
 @given.asks
 def plan(
     asked: ProblemArguments,
-    out: Out = None,
+    out: Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-plan]")] = None,
     group: given.Group = "",
-    held_out: HeldOut = None,
-    whom: Whom = "",
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of held-out people, with the columns of DATA, on whom the model's accuracy is measured."
+        ),
+    ] = None,
+    whom: Annotated[
+        str, option(help="How the members' page describes the query subject; by default it does not.")
+    ] = "",
     force: given.Force = False,
 ) -> None:
     """Plan who should change what so that the retrained model predicts the goal for the query, and audit it.
@@ -129,16 +127,8 @@ def _unless_needless(result: Result) -> Result:
     found = audit(stay)
     if not found.success:
         return result
-    proposal = Proposal(
-        plan=stay,
-        solver="none, for nobody needs to move",
-        claimed_loss=found.loss,
-        gap=math.inf,
-        exact=False,
-        finished=True,
-        steps=0,
-        passes=0,
-    )
+    nobody = "none, for nobody needs to move"
+    proposal = Proposal(stay, nobody, found.loss, gap=math.inf, exact=False, finished=True, steps=0, passes=0)
     return replace(result, proposal=proposal, audit=found, proof=Proof(), evidence=None)
 
 
@@ -183,7 +173,7 @@ def _power(result: Result, seed: int) -> Any:
 
 def _effects(facts: Any) -> list[tuple[str, str]]:
     """Return what becomes of members, of bystanders and of groups, a row each; and if the card is answered."""
-    from oar.pictures.rows import known_rows
+    from oar.pictures.numbers import known_rows
     from oar.report.organiser_effects import card_effects, held_out_told, scores_told, standing
     from oar.tolerances import FEW_PEOPLE
 
@@ -226,8 +216,7 @@ def _robustness(result: Result, published: PublishedCard, seed: int) -> Any:
 def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
     """Return what is said at the end."""
     from oar.people.wording import lined_up
-    from oar.pictures.numbers import loss, number, percent
-    from oar.pictures.rows import known_rows
+    from oar.pictures.numbers import known_rows, loss, number, percent
     from oar.report.organiser_page import CUT, SEARCHED, as_percent
     from oar.report.plan.answer import in_words
 

@@ -11,21 +11,20 @@ from oar.cli import options as given
 from oar.cli.inputs.people import word
 from oar.cli.inputs.problem import ProblemArguments
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, lined, output, save_rows, stages, tell_limits, tell_written
+from oar.cli.terminal import clear_endings, output, save_rows, stages, tell_limits, tell_written
 from oar.errors import OARError, OptionError
+from oar.people.wording import lined_up
 
-AnswersOut = Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")]
 SHARES = "1%,5%,20%,100%"
 MOST_GROUPS = 50
-By = Annotated[str, option("--group", help="Answer for every group of this column of DATA.")]
-Shares = Annotated[
-    str, typer.Option(help=f"Answer for random shares of the people, with commas between.  [default: {SHARES}]")
-]
-TableOut = Annotated[Path | None, option(help="File to write the table to, .csv or .json.")]
 
 
 @given.asks
-def questions(asked: ProblemArguments, out: AnswersOut = None, force: given.Force = False) -> None:
+def questions(
+    asked: ProblemArguments,
+    out: Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")] = None,
+    force: given.Force = False,
+) -> None:
     """Compute the minimal budget, the minimal number of members, and when collective action beats acting alone.
 
     "At least" and "no fewer" are proved; "at most" and "found" are demonstrated by refits.
@@ -65,7 +64,13 @@ def _answered(asking: Any, problem: Any) -> dict[str, Any]:
 
 @given.asks
 def leverage(
-    asked: ProblemArguments, group: By = "", shares: Shares = "", out: TableOut = None, force: given.Force = False
+    asked: ProblemArguments,
+    group: Annotated[str, option("--group", help="Answer for every group of this column of DATA.")] = "",
+    shares: Annotated[
+        str, typer.Option(help=f"Answer for random shares of the people, with commas between.  [default: {SHARES}]")
+    ] = "",
+    out: Annotated[Path | None, option(help="File to write the table to, .csv or .json.")] = None,
+    force: given.Force = False,
 ) -> None:
     """Compute the leverage of groups: what each achieves for the query alone, with nobody else moving.
 
@@ -84,7 +89,7 @@ def leverage(
         rows = []
         for name, members in _contenders(asked, group, shares or SHARES):
             stage(f"planning for {name}", own_line=True)
-            rows.append(_row(name, oar.collective(asked.among(members).problem)))
+            rows.append(_row(name, oar.collective(asked.but(participants=members).problem)))
         save_rows(rows, files)
     typer.echo(_shown(group or "share", rows))
     tell_limits(asked.problem)
@@ -124,8 +129,7 @@ def _shown(what: str, rows: list[dict[str, Any]]) -> str:
     from oar.pictures.numbers import number, percent
 
     chances = all(row["probability"] is not None for row in rows)
-    header = (what, "members", "move", "goal reached", "prediction", "probability" if chances else "goal loss")
-    lines = []
+    lines = [(what, "members", "move", "goal reached", "prediction", "probability" if chances else "goal loss")]
     for row in rows:
         before, after = row["loss_before"], row["loss"]
         change = f"{number(before)} → {number(after)}"
@@ -135,4 +139,4 @@ def _shown(what: str, rows: list[dict[str, Any]]) -> str:
         lines.append(
             (row["group"], f"{row['members']:,}", f"{row['movers']:,}", reached, str(row["prediction"]), change)
         )
-    return lined(header, lines)
+    return lined_up(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,28 +26,30 @@ if TYPE_CHECKING:
 
 MOST_DOUBTS = 10
 TRUTHS = {"true": True, "false": False}
-CardFile = Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)]
-Mine = Annotated[
-    Path,
-    typer.Argument(
-        metavar="ROWS", help="A file with your row, or several: the card's columns and your label.", show_default=False
-    ),
-]
-Label = Annotated[str, option(help="The column of labels.  [default: the column not on the card that has such labels]")]
-Keep = Annotated[list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")]
-Willing = Annotated[float | None, option(help="How far you are willing to move.  [default: the card's budget]")]
-Answers = Annotated[Path | None, option(help="CSV file to write the changes to.")]
 
 
 @given.reads
 def respond(
-    card: CardFile,
-    mine: Mine,
-    target: Label = "",
-    keep: Keep = None,
-    budget: Willing = None,
+    card: Annotated[Path, typer.Argument(metavar="CARD", help="The plan's card, plan.json.", show_default=False)],
+    mine: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ROWS",
+            help="A file with your row, or several: the card's columns and your label.",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[
+        str, option(help="The column of labels.  [default: the column not on the card that has such labels]")
+    ] = "",
+    keep: Annotated[
+        list[str] | None, option(help="A column that you cannot or will not change; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        float | None, option(help="How far you are willing to move.  [default: the card's budget]")
+    ] = None,
     name: given.Name = "",
-    out: Answers = None,
+    out: Annotated[Path | None, option(help="CSV file to write the changes to.")] = None,
     force: given.Force = False,
     written: FileDialect = given.WRITTEN,
 ) -> None:
@@ -65,19 +68,20 @@ def respond(
         loaded = Card.load(card)
         written.check(mine)
         frame = Layout(written, name="".join(given.by_place([name])), of_card=True).read(mine)
-        doubts: list[str] = []
         label = label_column(loaded, frame, target)
-        changes, unanswered = answers(loaded, frame, label, tuple(keep or ()), budget, doubts)
+        changes, unanswered, doubts = answers(loaded, frame, label, keep or [], budget)
         if len(unanswered) == len(frame):
             others = f" (The {len(frame) - 1:,} other rows cannot be answered either.)" if len(frame) > 1 else ""
             raise DataError(unanswered[0][1] + others)
         for path in files:
             write_csv(changes, path)
     typer.echo(_told(frame, changes, {person for person, _ in unanswered}))
-    typer.echo(_ignored(loaded, frame, label, target), err=True, nl=False)
-    for _, why in unanswered:
-        typer.echo(f"no answer for {why}", err=True)
+    spare = len(frame.columns) - len(columns_of(loaded)) - 1
+    if spare and not target:
+        ignored = counted(spare, "other column is ignored", "other columns are ignored")
+        typer.echo(f"Labels are those of column {shown(label)}, or name --target; {ignored}.", err=True)
     if unanswered:
+        typer.echo("\n".join(f"no answer for {why}" for _, why in unanswered), err=True)
         some = f"{len(frame) - len(unanswered):,} of {len(frame):,} rows"
         typer.echo(f"Answered {some}; correct the others.", err=True)
     for doubt in doubts[:MOST_DOUBTS]:
@@ -94,17 +98,12 @@ def respond(
 
 
 def answers(
-    card: Card,
-    frame: pandas.DataFrame,
-    label: str,
-    keep: tuple[str, ...],
-    budget: float | None,
-    doubts: list[str],
-) -> tuple[pandas.DataFrame, list[tuple[Any, str]]]:
-    """Return what everyone in the frame changes (person, column, before, after), and whose rows cannot be answered.
+    card: Card, frame: pandas.DataFrame, label: str, keep: Sequence[str], budget: float | None
+) -> tuple[pandas.DataFrame, list[tuple[Any, str]], list[str]]:
+    """Return everyone's changes (person, column, before, after), whose rows cannot be answered, and likely mistakes.
 
     A card has nobody's values, and none that could stand in for a gap: who has one, or a value that cannot be, is told
-    which column it is. Values that may be mistakes go to `doubts`.
+    which column it is.
     """
     import pandas
 
@@ -114,7 +113,7 @@ def answers(
             raise OptionError(f"keep: must be a column of the card, got {name!r}.{nearest(name, columns)}")
     _check_budget(card, budget)
     rows: list[tuple[Any, ...]] = []
-    unanswered = []
+    unanswered, doubts = [], list[str]()
     for person, row in zip(frame.index, frame.to_dict("records"), strict=True):
         gaps = [name for name in (*columns, label) if row[name] is None or row[name] != row[name]]
         if gaps:
@@ -126,13 +125,13 @@ def answers(
             mine = {name: _value(card, name, row[name]) for name in columns}
             with warnings.catch_warnings():  # which are told once for all rows
                 warnings.simplefilter("ignore")
-                told = card.changes(mine, _class(card, row[label]), budget, keep)
+                told = card.changes(mine, _class(card, row[label]), budget, tuple(keep))
         except DataError as error:
             unanswered.append((person, f"row {person}: {str(error).removeprefix('features: ')}"))
             continue
         doubts += [f"row {person}: {doubt}" for doubt in card.doubts(mine)]
         rows += [(person, *change) for change in told]
-    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object), unanswered
+    return pandas.DataFrame(rows, columns=["person", "column", "before", "after"], dtype=object), unanswered, doubts
 
 
 def _check_budget(card: Card, budget: float | None) -> None:
@@ -182,13 +181,6 @@ def label_column(card: Card, frame: pandas.DataFrame, target: str) -> str:
     return str(others[0])
 
 
-def _ignored(card: Card, frame: pandas.DataFrame, label: str, target: str) -> str:
-    """Say which column was taken for the labels, in a line, where nobody named it and there are others."""
-    spare = len(frame.columns) - len(columns_of(card)) - 1
-    ignored = counted(spare, "other column is ignored", "other columns are ignored")
-    return f"Labels are those of column {shown(label)}, or name --target; {ignored}.\n" if spare and not target else ""
-
-
 def _class(card: Card, label: Any) -> Any:
     """Return a label as the card has it."""
     if card.outputs:
@@ -220,10 +212,11 @@ def _value(card: Card, name: str, value: Any) -> Any:
 
 def _told(frame: pandas.DataFrame, changes: pandas.DataFrame, without: set[Any]) -> str:
     """Return everyone's changes as a table, and who stays; nothing of those without an answer."""
-    from oar.cli.terminal import lined
+    from oar.people.wording import lined_up
     from oar.plans.cards.table.terms import said
 
-    rows = [(str(p), str(c), said(b), said(a)) for p, c, b, a in changes.itertuples(index=False)]
+    rows = [("row", "column", "now", "then")]
+    rows += [(str(p), str(c), said(b), said(a)) for p, c, b, a in changes.itertuples(index=False)]
     moving = set(changes["person"]) | without
     rows += [(str(person), "stay as you are", "", "") for person in frame.index if person not in moving]
-    return lined(("row", "column", "now", "then"), rows)
+    return lined_up(rows)

@@ -11,37 +11,34 @@ import typer
 from oar.cli.options import option
 from oar.cli.terminal import clear_endings, progress_bar
 
-Name = Annotated[str, typer.Argument(help="The scenario: school, credit or batchnorm.", metavar="SCENARIO")]
-Out = Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-SCENARIO]")]
-Rounds = Annotated[int | None, option(help="The number of rounds: years in school and credit.")]
-People = Annotated[int | None, option(help="How many people arrive in a round; in batchnorm, the flowers in a batch.")]
-Repeats = Annotated[
-    int | None, option(help="The number of repetitions with new random draws; pictures show the spread.")
-]
-Share = Annotated[float | None, option(help="The share, from 0 to 1, of those who could act that do act.")]
-Budget = Annotated[float | None, option(help="How far each may move: hours a week, in credit cost, in batchnorm cm.")]
-ModelName = Annotated[str | None, option("--model", help="school: softmax or nearest-centroid.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Few people and rounds, in seconds; every output says so.")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Allow other files in the folder, and overwrite those of the same names.")
-]
-NoAnimation = Annotated[bool, typer.Option("--no-animation", help="Leave the GIF out.")]
 
 
 def simulate(
-    scenario: Name,
-    out: Out = None,
+    scenario: Annotated[str, typer.Argument(help="The scenario: school, credit or batchnorm.", metavar="SCENARIO")],
+    out: Annotated[
+        Path | None, option(help="Output folder; made if it does not exist.  [default: oar-SCENARIO]")
+    ] = None,
     seed: Seed = 0,
-    rounds: Rounds = None,
-    people: People = None,
-    repeats: Repeats = None,
-    share: Share = None,
-    budget: Budget = None,
-    model: ModelName = None,
-    quick: Quick = False,
-    no_animation: NoAnimation = False,
-    force: Force = False,
+    rounds: Annotated[int | None, option(help="The number of rounds: years in school and credit.")] = None,
+    people: Annotated[
+        int | None, option(help="How many people arrive in a round; in batchnorm, the flowers in a batch.")
+    ] = None,
+    repeats: Annotated[
+        int | None, option(help="The number of repetitions with new random draws; pictures show the spread.")
+    ] = None,
+    share: Annotated[float | None, option(help="The share, from 0 to 1, of those who could act that do act.")] = None,
+    budget: Annotated[
+        float | None, option(help="How far each may move: hours a week, in credit cost, in batchnorm cm.")
+    ] = None,
+    model: Annotated[str | None, option("--model", help="school: softmax or nearest-centroid.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few people and rounds, in seconds; every output says so.")
+    ] = False,
+    no_animation: Annotated[bool, typer.Option("--no-animation", help="Leave the GIF out.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Allow other files in the folder, and overwrite those of the same names.")
+    ] = False,
 ) -> None:
     """Simulate many rounds: people arrive, some act, the operator retrains, and this repeats.
 
@@ -75,10 +72,11 @@ def _shown(told: Any, folder: Path, names: tuple[str, ...], quick: bool) -> str:
     """Return what is said at the end."""
     import textwrap
 
-    from oar.cli.terminal import lined
+    from oar.people.wording import lined_up
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     said = [textwrap.fill(sentence, width) for sentence in told.summary]
     if quick:
         said = ["A quick run, of few people and rounds: numbers are rough.", *said]
-    return "\n".join([lined(told.header, told.lines), "", *said, "", f"Done. Files in {folder}: {', '.join(names)}"])
+    table = lined_up([told.header, *told.lines])
+    return "\n".join([table, "", *said, "", f"Done. Files in {folder}: {', '.join(names)}"])

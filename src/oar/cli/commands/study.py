@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from oar.cli.options import option
-from oar.cli.terminal import clear_endings, lined, output, tell_limits
+from oar.cli.terminal import clear_endings, output, tell_limits
 from oar.errors import OptionError
 
 TABLES, PICTURES = (".parquet", ".csv"), (".png", ".svg", ".pdf")
@@ -29,26 +29,21 @@ with study.toml:
     seeds = [0, 1]                        # of the draws
 """
 
-StudyArgument = Annotated[
-    Path,
-    typer.Argument(metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."),
-]
-StoreOption = Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")]
-Workers = Annotated[
-    int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
-]
-Export = Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")]
-FigureFile = Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")]
-
 
 def study(
-    file: StudyArgument,
-    store: StoreOption = None,
-    workers: Workers = None,
-    export: Export = None,
-    figure: FigureFile = None,
-    force: Force = False,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."
+        ),
+    ],
+    store: Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")] = None,
+    workers: Annotated[
+        int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
+    ] = None,
+    export: Annotated[Path | None, option(help="Write the table of cells to a .parquet or .csv file.")] = None,
+    figure: Annotated[Path | None, option("--figure", help="Draw the phase diagram: .png, .svg or .pdf.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing table or figure.")] = False,
 ) -> None:
     """Plan and audit every combination of budgets, shares, queries, models and seeds, and store the results.
 
@@ -107,27 +102,26 @@ def _summary(found: Any, written: list[Path]) -> str:
     """Return what is said at the end: how often the goal is reached, and where everything is."""
     import math
 
+    from oar.people.wording import lined_up
     from oar.pictures.numbers import number
     from oar.studies.result import TO_COME, extent
 
     table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
     coming = table[table["status"].isin(TO_COME)]
     open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
+    reached = {(row.model, _place(row.participation), _place(row.budget)): row.rate for row in rates.itertuples()}
     for model, some in rates.groupby("model", sort=False, dropna=False):
         budgets = sorted(some["budget"].unique())
         shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
-        header = ["take part \\ budget", *("–" if math.isnan(budget) else number(float(budget)) for budget in shown)]
-        lines = []
+        far = ("–" if math.isnan(budget) else number(float(budget)) for budget in shown)
+        lines = [("take part \\ budget", *far)]
         for share in sorted(some["participation"].unique(), reverse=True):
-            row = some[(some["participation"] == share) | (some["participation"].isna() & math.isnan(share))]
-            by_budget = dict(zip(row["budget"].map(_place), row["rate"], strict=True))
-            words, line = "as given" if math.isnan(share) else f"{100 * share:.4g} %", []
-            for budget in map(_place, shown):
-                rate, to_come = by_budget.get(budget), (model, _place(share), budget) in open_squares
-                line.append(("" if rate is None else f"{rate:.0%}") + ("…" if to_come else ""))
-            lines.append([words, *line])
+            squares = [(model, _place(share), _place(budget)) for budget in shown]
+            rate = [f"{reached[one]:.0%}" if one in reached else "" for one in squares]
+            line = [told + "…" * (one in open_squares) for one, told in zip(squares, rate, strict=True)]
+            lines.append(("as given" if math.isnan(share) else f"{100 * share:.4g} %", *line))
         over = extent(table[table["model"] == model])
-        said += [f"{model}: how often the goal is reached, over {over}", lined(header, lines), ""]
+        said += [f"{model}: how often the goal is reached, over {over}", lined_up(lines), ""]
     if open_squares:
         said.append("…: more of its cells are to come.")
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)

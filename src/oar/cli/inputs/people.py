@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oar.checks import choose
 from oar.cli.inputs.file_dialects import FileDialect
 from oar.errors import DataError, OptionError
-from oar.people.wording import nearest, shown
+from oar.people.wording import listed, nearest, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -194,10 +194,9 @@ class Source:
         mask = (words == value).to_numpy()
         if not mask.any():
             known = [str(each) for each in dict.fromkeys(words)]
-            listed = ", ".join(map(shown, known[:MOST_LISTED])) + (", …" if len(known) > MOST_LISTED else "")
             raise DataError(
                 f"participants: nobody has {shown(value)} in column {shown(column)}, so nobody would take part; its "
-                f"values are {listed}.{nearest(value, known)}"
+                f"values are {listed(known, MOST_LISTED, shown)}.{nearest(value, known)}"
             )
         return mask
 

@@ -88,9 +88,9 @@ class ProblemArguments:
         said = any(value is not None for value in (self.changed, self.lost, self.worse))
         return Keep(changed=self.changed, lost=self.lost, worse=self.worse) if said else None
 
-    def among(self, participants: str) -> ProblemArguments:
-        """Return the same question with others taking part; people are read once."""
-        other = replace(self, participants=participants)
+    def but(self, **changes: Any) -> ProblemArguments:
+        """Return the same question but for some of it; people are read once."""
+        other = replace(self, **changes)
         other.__dict__["source"] = self.source
         return other
 

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,31 +88,29 @@ class StudyFile:
         budget = first.budget
         if budget is None and not first.example and first.relabel is None and first.withhold is None:
             # One to make the problem with, where only cells say how far members may go.
-            listed = self.axes.get("budgets") or [one["budget"] for one in self.cells or () if "budget" in one]
-            budget = listed[0] if listed else None
-        other = replace(first, budget=budget)
-        other.__dict__["source"] = self.asked.source
-        return other.problem
+            budget = next(iter(self._named("budgets", "budget")), None)
+        return first.but(budget=budget).problem
 
     @property
     def _models(self) -> list[str]:
-        named = self.axes.get("models") or [one["model"] for one in self._told_cells or () if "model" in one]
-        names = list(dict.fromkeys(choose("models", name, MODELS) for name in named or [self.asked.model]))
+        named = self._named("models", "model") or [self.asked.model]
+        names = list(dict.fromkeys(choose("models", name, MODELS) for name in named))
         if "ridge" in names and len(names) > 1:
             raise OptionError("models: ridge predicts values, and the others classes; give them studies of their own.")
         return names
 
     @property
     def _queries(self) -> list[str]:
-        named = self.axes.get("queries") or [one["query"] for one in self._told_cells or () if "query" in one]
-        return list(dict.fromkeys(map(str, named or [self.asked.asked_of])))
+        return list(dict.fromkeys(map(str, self._named("queries", "query") or [self.asked.asked_of])))
+
+    def _named(self, axis: str, part: str) -> list[Any]:
+        """Return what an axis has, or else the cells; nothing where neither says anything of it."""
+        return self.axes.get(axis) or [one[part] for one in self._told_cells or () if part in one]
 
     def _asking(self, query: str) -> ProblemArguments:
         beside = self.path.parent / query
         text = str(beside) if beside.suffix and os.path.isfile(beside) else query
-        other = replace(self.asked, query=text, model=self._models[0])
-        other.__dict__["source"] = self.asked.source  # people are read once
-        return other
+        return self.asked.but(query=text, model=self._models[0])
 
 
 def read_study(path: Path) -> StudyFile:

@@ -34,8 +34,7 @@ class CentroidTwin(NearestCentroid):
         """Train the estimator itself on people with these features (n, d) and their labels."""
         handing = RowConversion(people, table=False)
         fitted, _ = trained(self.estimator, handing.handed(people, features))
-        places = handing.class_places(fitted.classes_)
-        return OriginalCentroids(fitted, handing, places)
+        return OriginalCentroids(fitted, handing)
 
     def fit(self, people: Population) -> Centroids:
         """Train the estimator itself, and read its centroids."""
@@ -47,16 +46,15 @@ class CentroidTwin(NearestCentroid):
 
 
 class OriginalCentroids(NamedTuple):
-    """The estimator itself, fitted, with how people are handed to it and where its classes are among theirs."""
+    """The estimator itself, fitted, and how people are handed to it."""
 
     estimator: Any
     handing: RowConversion
-    places: NDArray[np.intp]
 
     @property
     def positions(self) -> Array:
         """Its centroids (k, d), classes in the people's order."""
-        return np.asarray(self.estimator.centroids_, dtype=np.float64)[np.argsort(self.places)]
+        return CentroidCore().read(self.estimator, self.handing.class_places(self.estimator.classes_))
 
     def predict(self, features: Array) -> NDArray[np.intp]:
         """Return the class codes that it predicts for people (m, d)."""
@@ -84,8 +82,7 @@ class CentroidCore(Core):
 
     def read(self, fitted: Any, places: NDArray[np.intp]) -> Array:
         """Return centroids_, classes in the people's order."""
-        found = np.asarray(fitted.centroids_, dtype=np.float64)
-        return found[np.argsort(places)]
+        return np.asarray(fitted.centroids_, dtype=np.float64)[np.argsort(places)]
 
     def own_parameters(self, training: Any, flat: Array) -> Array:
         """Return the prototypes (k, d')."""
@@ -100,8 +97,7 @@ class CentroidCore(Core):
         from sklearn.metrics import euclidean_distances
 
         last, seen = up_to_last(fitted, rows)
-        found = -euclidean_distances(np.asarray(seen, dtype=np.float64), last.centroids_)
-        return found[:, np.argsort(places)]
+        return -euclidean_distances(np.asarray(seen, dtype=np.float64), self.read(last, places))
 
 
 def centroid_core(estimator: Any) -> CentroidCore:
@@ -119,6 +115,4 @@ def centroid_twin(estimator: Any) -> CentroidTwin:
     priors = getattr(estimator, "priors", "uniform")
     if not (isinstance(priors, str) and priors == "uniform"):
         raise refused(estimator, "priors", "which make it no model of distances alone", "priors='uniform'")
-    if type(estimator).__name__ != "NearestCentroid":
-        raise OptionError(f"model: must be a NearestCentroid, got {estimator!r}.")
     return CentroidTwin(estimator)

@@ -108,8 +108,7 @@ class GaussianCore(Core):
     def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return the estimator's own joint log probabilities, classes in the people's order."""
         last, seen = up_to_last(fitted, rows)
-        found = last.predict_joint_log_proba(seen)
-        return found[:, np.argsort(places)]
+        return last.predict_joint_log_proba(seen)[:, np.argsort(places)]
 
 
 class GaussianCoreTraining(RowsTraining):

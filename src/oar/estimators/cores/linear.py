@@ -5,12 +5,14 @@ grows when somebody leaves. With class weights c a person's loss counts c_y time
 score is c_y times that of a plain model. Balanced ones follow from who is there, and change when labels do.
 
 Each linear estimator that is known has a core, which says what of its settings changes the minimum, and what of that
-has a gradient.
+has a gradient. What `oar.models` has not stands at the end: models without an intercept or with one that is penalised,
+machines that count their own class more than the others, and values of ±1 that are regressed and read as classes.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +21,8 @@ from numpy.typing import NDArray
 
 from oar.checks import need_jax
 from oar.errors import DataError
-from oar.estimators.cores.linear_models import Machines, SignedValues, Softmax, Values
 from oar.estimators.cores.protocol import Array, Core, refused
-from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, single_output
+from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression, library_of, single_output
 from oar.models.linear.training import LinearTraining
 from oar.models.protocol import delegated
 from oar.models.training import ALL, Some
@@ -34,15 +35,13 @@ NO_CORNERS = "which has corners where training cannot be differentiated"
 class ClassWeights:
     """The weights of classes, as `class_weight` sets them; here, all equal."""
 
-    alike: bool = True
-
     def bound(self, people: Population) -> ClassWeights:
         """Return them for the classes of these people; raise a DataError where they are for others."""
         return self
 
     def of_classes(self, shares: Array, weights: Array) -> Array:
         """Return c (k,) for class shares (n, k) and weights (n,) of those who are there; empty where all are alike."""
-        return np.zeros(0)
+        return NO_CLASSES
 
 
 ALIKE = ClassWeights()
@@ -53,8 +52,7 @@ class GivenWeights(ClassWeights):
     """Those of a dict from labels to weights; `classes` are these (k,) in the order of people's classes."""
 
     given: Any
-    classes: Array = field(default_factory=lambda: np.zeros(0))
-    alike = False
+    classes: Array = field(default_factory=lambda: NO_CLASSES)
 
     def bound(self, people: Population) -> ClassWeights:
         """Have scikit-learn itself read the dict: which keys go with which labels is its own affair."""
@@ -78,7 +76,6 @@ class BalancedWeights(ClassWeights):
     """Weights that give every class the same total; `by_number` counts people rather than their weights."""
 
     by_number: bool
-    alike = False
 
     def of_classes(self, shares: Array, weights: Array) -> Array:
         """Return Σw / (k W_c)."""
@@ -172,13 +169,11 @@ class LinearCore(Core):
     scaling: float = np.inf  # the size of the feature whose weight the intercept is; ∞ where it is not penalised
     counts_own_class = False  # whether, of several machines, each counts its own class by its weight, all others once
     held_by: str = "a larger penalty"  # what to use where there is no penalty and no minimum either, in words
+    model: Callable[[float, Array], Linear]
+    """The linear model that the estimator is for people of a total weight.
 
-    def model(self, total: float, own_class: Array) -> Linear:
-        """Return the linear model that the estimator is for people whose weights add up to `total`.
-
-        `own_class` are class weights (k,) where machines count their own class by them, and else empty.
-        """
-        raise NotImplementedError
+    Beside it go class weights (k,) where machines count their own class by them, and else an empty array.
+    """
 
     @property
     def equivariant(self) -> bool:  # type: ignore[override]
@@ -201,12 +196,8 @@ class LinearCore(Core):
     def written_down(self, people: Population) -> Linear | None:
         """Return it where nothing but the penalty follows from the people, and the intercept is as ours have it."""
         found = self.model(float(people.row_weights.sum()), NO_CLASSES)
-        plain = self.class_weights.alike and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
+        plain = self.class_weights is ALIKE and type(found) in (SoftmaxRegression, Ridge, LinearSVM)
         return found if plain else None
-
-    def own_parameters(self, training: LinearTraining, flat: Array) -> Array:
-        """Return (W, b) for rows as they are."""
-        return training.matrix(flat)
 
     def outputs(self, parameters: Array, rows: Array) -> Array:
         """Return W e + b."""
@@ -264,13 +255,9 @@ class LogisticCore(LinearCore):
             raise refused(estimator, "an l1 penalty", NO_CORNERS, "l1_ratio=0 (l2)")
         if getattr(estimator, "multi_class", "auto") not in ("auto", "deprecated"):
             raise refused(estimator, f"multi_class={estimator.multi_class!r}", "which is not known", "the default")
-        liblinear = estimator.solver == "liblinear"
-        return cls(
-            C=np.inf if free else float(estimator.C),
-            class_weights=class_weights_of(estimator),
-            intercept=bool(estimator.fit_intercept),
-            scaling=float(estimator.intercept_scaling) if liblinear else np.inf,
-        )
+        scaling = float(estimator.intercept_scaling) if estimator.solver == "liblinear" else np.inf
+        strength = np.inf if free else float(estimator.C)
+        return cls(strength, class_weights_of(estimator), bool(estimator.fit_intercept), scaling)
 
     def check(self, people: Population) -> None:
         """Raise where liblinear would have to tell more than two classes apart."""
@@ -303,9 +290,7 @@ class RidgeCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> RidgeCore:
         """Read the settings of a Ridge or a LinearRegression."""
-        refuse_positive(estimator)
-        alpha = one_alpha(estimator) if hasattr(estimator, "alpha") else 0.0
-        return cls(alpha, bool(estimator.fit_intercept), type(estimator).__name__)
+        return cls(alpha_of(estimator), bool(estimator.fit_intercept), type(estimator).__name__)
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return ridge regression with the penalty as it is for so much weight."""
@@ -325,8 +310,7 @@ class RidgeClassifierCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> RidgeClassifierCore:
         """Read the settings of a RidgeClassifier."""
-        refuse_positive(estimator)
-        return cls(one_alpha(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
+        return cls(alpha_of(estimator), class_weights_of(estimator), bool(estimator.fit_intercept))
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the regression with the penalty as it is for so much weight."""
@@ -349,43 +333,124 @@ class MachineCore(LinearCore):
     @classmethod
     def of(cls, estimator: Any) -> MachineCore:
         """Read the settings of a LinearSVC."""
-        if estimator.multi_class != "ovr":
-            raise refused(estimator, f"multi_class={estimator.multi_class!r}", NO_CORNERS, "'ovr'")
-        if estimator.loss != "squared_hinge":
-            raise refused(estimator, f"loss={estimator.loss!r}", NO_CORNERS, "'squared_hinge'")
-        if estimator.penalty != "l2":
-            raise refused(estimator, f"penalty={estimator.penalty!r}", NO_CORNERS, "'l2'")
+        for setting, known in (("multi_class", "ovr"), ("loss", "squared_hinge"), ("penalty", "l2")):
+            if (given := getattr(estimator, setting)) != known:
+                raise refused(estimator, f"{setting}={given!r}", NO_CORNERS, repr(known))
         if not np.isfinite(estimator.C):
             raise refused(estimator, "C=inf", "without a penalty, of which many machines are the best", "a finite C")
-        return cls(
-            float(estimator.C),
-            class_weights_of(estimator),
-            bool(estimator.fit_intercept),
-            float(estimator.intercept_scaling),
-        )
+        scaling = float(estimator.intercept_scaling)
+        return cls(float(estimator.C), class_weights_of(estimator), bool(estimator.fit_intercept), scaling)
 
     def model(self, total: float, own_class: Array) -> Linear:
         """Return the machines with the penalty as it is for so much weight."""
         l2 = 1 / (self.C * total)
         if self.intercept and self.scaling == 1 and not own_class.size:
             return LinearSVM(l2, penalise_intercept=True)
-        return Machines(
-            l2,
-            intercept=self.intercept,
-            intercept_share=self.scaling**-2,
-            own_class=tuple(own_class.tolist()),
-        )
+        own = tuple(own_class.tolist())
+        return Machines(l2, intercept=self.intercept, intercept_share=self.scaling**-2, own_class=own)
 
 
-def refuse_positive(estimator: Any) -> None:
-    """Raise where weights must not be negative."""
+def alpha_of(estimator: Any) -> float:
+    """Return the penalty, 0 where there is none; raise where each target has one, or weights must not be negative."""
     if estimator.positive:
         raise refused(estimator, "positive=True", NO_CORNERS, "positive=False")
-
-
-def one_alpha(estimator: Any) -> float:
-    """Return the penalty; raise where there is one for each target."""
-    alpha = np.unique(np.asarray(estimator.alpha, dtype=np.float64))
+    alpha = np.unique(np.asarray(getattr(estimator, "alpha", 0.0), dtype=np.float64))
     if alpha.size != 1:
         raise refused(estimator, "an alpha for each target", "which is not known", "one number")
     return float(alpha[0])
+
+
+@dataclass(frozen=True)
+class Softmax(SoftmaxRegression):
+    """Softmax regression; liblinear penalises the intercept as that of a feature of size s: a share 1/s² of l2."""
+
+    intercept: bool = True
+    intercept_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Values(Ridge):
+    """Ridge regression."""
+
+    intercept: bool = True
+
+
+@dataclass(frozen=True)
+class SignedValues(Linear):
+    """Ridge regression on t = 2y − 1, one output a class or one for two; a query is judged by outputs as logits."""
+
+    l2: float
+    intercept: bool = True
+    name = "ridge-classifier"
+    quadratic = True
+    steepest = 1.0
+    # As a classifier's, the cross-entropy falls the more clearly the goal leads.
+    judge = SoftmaxRegression(0.0)
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return ½‖z − t‖²."""
+        return 0.5 * ((outputs - (2 * target - 1)) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return z − t."""
+        return outputs - (2 * target - 1)
+
+    bend, curvature = Ridge.bend, Ridge.curvature
+
+
+@dataclass(frozen=True)
+class Machines(LinearSVM):
+    """Squared hinges, one against the rest, of which each may count its own class by a weight (liblinear).
+
+    With c_o such weights φ = Σ_o (1 + (c_o − 1) y_o) max(0, 1 − t_o z_o)²: those of other classes count once.
+    """
+
+    intercept: bool = True
+    intercept_share: float = 0.0
+    own_class: tuple[float, ...] = ()
+    judge = LinearSVM(0.0)  # by the hinges alone
+
+    def _counted(self, target: Any) -> Any:
+        """Return how often each machine counts people, (o, ...); 1 where all count once."""
+        if not self.own_class:
+            return 1.0
+        weights = np.array(self.own_class).reshape(-1, *(1 for _ in target.shape[1:]))
+        return 1 + (weights - 1) * target
+
+    @property
+    def steepest(self) -> float:  # type: ignore[override]
+        """Return 2, times the largest weight."""
+        return 2.0 * max((1.0, *self.own_class))
+
+    def best_lengths(
+        self, outputs: tuple[Array, Array], people: tuple[Array, Array], penalty: tuple[Array, Array]
+    ) -> Array:
+        """Search each machine's line with its own weights."""
+        if not self.own_class:
+            return super().best_lengths(outputs, people, penalty)
+        (at, ahead), (targets, weights) = outputs, people
+        counted = self._counted(targets) * weights
+        each = [
+            super(Machines, self).best_lengths(
+                (at[[one]], ahead[[one]]), (targets[[one]], counted[one]), (penalty[0][[one]], penalty[1][[one]])
+            )
+            for one in range(len(at))
+        ]
+        return np.concatenate(each)
+
+    def output_loss(self, outputs: Any, target: Any) -> Any:
+        """Return Σ_o of the hinges."""
+        library = library_of(outputs)
+        return (self._counted(target) * library.maximum(1 - (2 * target - 1) * outputs, 0.0) ** 2).sum(axis=0)
+
+    def slopes(self, outputs: Any, target: Any) -> Any:
+        """Return their slopes."""
+        return self._counted(target) * super().slopes(outputs, target)
+
+    def bend(self, outputs: Any, target: Any, direction: Any) -> Any:
+        """Return their curvature times u."""
+        return self._counted(target) * super().bend(outputs, target, direction)
+
+    def curvature(self, outputs: Any, target: Any) -> Any:
+        """Return their curvature, a diagonal."""
+        return self._counted(target) * super().curvature(outputs, target)

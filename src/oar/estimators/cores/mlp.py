@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,13 +50,8 @@ class MLPObjective(TrainedModel):
         import jax
         import jax.numpy as jnp
 
-        activate = {"relu": jax.nn.relu, "tanh": jnp.tanh, "logistic": jax.nn.sigmoid}.get(
-            self.activation, lambda values: values
-        )
-        for layer in parameters[:-1]:
-            features = features @ layer["weights"] + layer["biases"]
-            features = activate(features)
-        return features @ parameters[-1]["weights"] + parameters[-1]["biases"]
+        known = {"relu": jax.nn.relu, "tanh": jnp.tanh, "logistic": jax.nn.sigmoid}
+        return _through(parameters, features, known.get(self.activation, _as_they_are))
 
     def loss(self, raw: Any, target: Any) -> Any:
         """Return φ."""
@@ -73,13 +70,12 @@ class MLPCore(TrainedCore):
     estimator: Any
     regresses: bool = False
     name: str = ""
-    objective: MLPObjective = field(init=False)
 
-    def __post_init__(self) -> None:
-        sizes = np.atleast_1d(self.estimator.hidden_layer_sizes)
-        hidden = tuple(int(width) for width in sizes)
-        object.__setattr__(self, "name", type(self.estimator).__name__)
-        object.__setattr__(self, "objective", MLPObjective(hidden, self.estimator.activation, self.regresses))
+    @cached_property
+    def objective(self) -> MLPObjective:  # type: ignore[override]
+        """What its training is headed to."""
+        hidden = tuple(int(width) for width in np.atleast_1d(self.estimator.hidden_layer_sizes))
+        return MLPObjective(hidden, self.estimator.activation, self.regresses)
 
     @property
     def loss(self) -> str:  # type: ignore[override]
@@ -110,15 +106,8 @@ class MLPCore(TrainedCore):
         """Return f(e) (m, o)."""
         from scipy.special import expit
 
-        activate = {
-            "relu": lambda values: np.maximum(values, 0.0),
-            "tanh": np.tanh,
-            "logistic": expit,
-            "identity": lambda values: values,
-        }[self.objective.activation]
-        for layer in parameters[:-1]:
-            rows = activate(rows @ layer["weights"] + layer["biases"])
-        return rows @ parameters[-1]["weights"] + parameters[-1]["biases"]
+        known = {"relu": lambda values: np.maximum(values, 0.0), "tanh": np.tanh, "logistic": expit}
+        return _through(parameters, rows, known.get(self.objective.activation, _as_they_are))
 
     def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
         """Return its predictions, or the logarithms of its probabilities, which are its logits up to a constant."""
@@ -128,16 +117,28 @@ class MLPCore(TrainedCore):
         return in_order(logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs, places)
 
 
+def _as_they_are(values: Any) -> Any:
+    return values
+
+
+def _through(layers: Any, rows: Any, activate: Callable[[Any], Any]) -> Any:
+    """Return f for one person (d,) or for many (m, d), by NumPy or by JAX."""
+    for layer in layers[:-1]:
+        rows = activate(rows @ layer["weights"] + layer["biases"])
+    return rows @ layers[-1]["weights"] + layers[-1]["biases"]
+
+
 def mlp(estimator: Any) -> MLPCore:
     """Return the core of a network; raise where its training cannot be repeated or followed."""
     check_repeatable(estimator)
-    regresses = type(estimator).__name__ == "MLPRegressor"
+    name = type(estimator).__name__
+    regresses = name == "MLPRegressor"
     if regresses and getattr(estimator, "loss", "squared_error") != "squared_error":
         raise OptionError(
             f"model: MLPRegressor must have loss='squared_error' to be differentiated, got {estimator.loss!r}; use "
             "oar.BlackBox(estimator), which only trains it and asks it."
         )
-    return MLPCore(estimator, regresses)
+    return MLPCore(estimator, regresses, name)
 
 
 def check_repeatable(estimator: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,18 @@ class Core(Capabilities):
     name: str
     convex = True
     loss: str = "cross-entropy"
+    training: Callable[[Array, Population], Any]
+    """Binds the estimator to rows (n, d'), with the labels and weights of these people: a `Training`.
+
+    Its `contributing` must give what the estimator would be trained to after labels changed and people left:
+    scikit-learn's penalties stand against sums over people, and balanced classes count them.
+    """
+    read: Callable[[Any, NDArray[np.intp]], Any]
+    """The parameters of a fitted estimator, with the places of its classes among the people's."""
+    outputs: Callable[[Any, Array], Array]
+    """Outputs (m, o) of parameters for rows (m, d'), by our own arithmetic."""
+    outputs_of: Callable[[Any, Any, NDArray[np.intp]], Array]
+    """The same outputs, asked of the fitted estimator, or of the pipeline that it ends, with rows and those places."""
 
     def check(self, people: Population) -> None:
         """Raise where the estimator cannot be fitted to such people, beyond what every model asks."""
@@ -37,37 +50,17 @@ class Core(Capabilities):
         """Return what outputs are compared with, (n, o), for class shares or values (n, k)."""
         return targets
 
-    def training(self, rows: Array, people: Population) -> Any:
-        """Bind the estimator to rows (n, d'), with the labels and weights of these people: a `Training`.
-
-        Its `contributing` must give what the estimator would be trained to after labels changed and people left:
-        scikit-learn's penalties stand against sums over people, and balanced classes count them.
-        """
-        raise NotImplementedError
-
     def written_down(self, people: Population) -> Any:
         """Return the model of `oar.models` with the same θ and the same loss for these people; None where none is."""
         return None
 
-    def read(self, fitted: Any, places: NDArray[np.intp]) -> Any:
-        """Return the parameters of a fitted estimator; `places` says where its classes are among the people's."""
-        raise NotImplementedError
-
     def own_parameters(self, training: Any, flat: Array) -> Any:
         """Return flat parameters of this core's training in the core's own form."""
-        raise NotImplementedError
-
-    def outputs(self, parameters: Any, rows: Array) -> Array:
-        """Return outputs (m, o) for rows (m, d'), by our own arithmetic."""
-        raise NotImplementedError
+        return training.parameters(flat)
 
     def probabilities(self, outputs: Array) -> Array | None:
         """Return class probabilities (m, k) of outputs; None where they are their softmax, as of most."""
         return None
-
-    def outputs_of(self, fitted: Any, rows: Any, places: NDArray[np.intp]) -> Array:
-        """Return the same outputs (m, o), asked of the fitted estimator, or of the pipeline that it ends."""
-        raise NotImplementedError
 
 
 def refused(estimator: Any, setting: str, why: str, instead: str) -> OptionError:

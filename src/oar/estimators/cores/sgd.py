@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,13 +100,13 @@ class SGDCore(TrainedCore):
 
     estimator: Any
     name: str = "SGDClassifier"
-    objective: SGDObjective = field(init=False)
     bends: bool = False  # its Gauss–Newton matrix is its Hessian, but at kinks
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def objective(self) -> SGDObjective:  # type: ignore[override]
+        """What its training is headed to."""
         given = self.estimator
-        objective = SGDObjective(str(given.loss), float(given.epsilon), bool(given.fit_intercept))
-        object.__setattr__(self, "objective", objective)
+        return SGDObjective(str(given.loss), float(given.epsilon), bool(given.fit_intercept))
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
@@ -117,13 +118,12 @@ class SGDCore(TrainedCore):
         from sklearn.utils import compute_class_weight
 
         given, share = self.estimator, len(weights) / float(weights.sum())
-        kind, alpha = str(given.penalty), float(given.alpha) * share
-        ratio = {"l2": 0.0, "l1": 1.0, "elasticnet": float(given.l1_ratio or 0.0)}.get(kind, 0.0)
-        alpha = 0.0 if kind == "None" else alpha
+        kind = str(given.penalty)
+        alpha = 0.0 if kind == "None" else float(given.alpha) * share
+        ratio = {"l1": 1.0, "elasticnet": float(given.l1_ratio or 0.0)}.get(kind, 0.0)
         classes = np.unique(labels)
         own = np.asarray(compute_class_weight(given.class_weight, classes=classes, y=labels), dtype=np.float64)
-        order = [list(classes).index(label) if label in classes else 0 for label in people.classes]
-        own = own[order]
+        own = own[[list(classes).index(label) if label in classes else 0 for label in people.classes]]
         positive, negative = (own[1:], own[:1]) if own.size == 2 else (own, np.ones_like(own))
         return {"l2": alpha * (1 - ratio), "l1": alpha * ratio, "positive": positive, "negative": negative}
 

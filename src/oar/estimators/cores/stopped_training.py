@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -51,14 +51,10 @@ class TrainedModel(Differentiable):
 
     convex = False  # there may be one minimum, but training does not end there
     equivariant = False
-
-    def raw(self, parameters: Any, features: Any) -> Any:
-        """Return f_θ(e) (o,) for one person."""
-        raise NotImplementedError
-
-    def loss(self, raw: Any, target: Any) -> Any:
-        """Return φ."""
-        raise NotImplementedError
+    raw: Callable[[Any, Any], Any]
+    """f_θ(e) (o,) of parameters, for one person."""
+    loss: Callable[[Any, Any], Any]
+    """φ of raw outputs and a target."""
 
     def bent(self, raw: Any, target: Any) -> Any:
         """Return a loss whose second derivatives stand for φ's; a hinge has none but at its kink."""
@@ -125,46 +121,6 @@ def compiled(model: Any, dimensions: int, outputs: int, kind: str) -> Callable[.
     return jax.jit(getattr(GaussNewton(model, dimensions, outputs), kind))
 
 
-def solved_densely(matrices: list[Callable[[], Array]], right: Array, damping: float) -> Array:
-    """Return (M + λ I)⁻¹ g for the first of these matrices that is positive then."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    for matrix in matrices:
-        found = matrix()
-        if not np.isfinite(found).all():
-            continue
-        lift = damping + LEAST * float(np.abs(np.diag(found)).mean())
-        try:
-            return cho_solve(cho_factor(found + lift * np.eye(len(found))), right)
-        except LinAlgError:
-            continue
-    raise _no_curvature()
-
-
-def solved_by_products(
-    products: list[Callable[[Array], Array]], right: Array, damping: float, tolerance: float
-) -> Array:
-    """Return the same by conjugate gradients, as near as a number of products gets."""
-    size = float(np.linalg.norm(right))
-    for product in products:
-        found = conjugate_gradients(
-            lambda direction, product=product: product(direction) + damping * direction,  # type: ignore[misc]
-            right,
-            tolerance * size,
-            MOST_PRODUCTS,
-        )
-        if found.descent is None and np.isfinite(found.residual):
-            return found.solution
-    raise _no_curvature()
-
-
-def _no_curvature() -> NumericsError:
-    return NumericsError(
-        "Hessian: training must have some curvature where it stops, got none that is positive and finite; a larger "
-        "alpha or standardised features make training easier."
-    )
-
-
 class TrainedCore(Core):
     """An estimator that is trained by its own `fit` alone."""
 
@@ -172,19 +128,13 @@ class TrainedCore(Core):
     estimator: Any  # unfitted; with a `random_state`, so that training can be repeated
     objective: TrainedModel  # what its training is headed to
     bends: bool = True  # whether its own second derivatives are used where they are positive
-
-    def constants(self, people: Population, labels: Any, weights: Array) -> dict[str, Any]:
-        """Return settings of the objective that follow from who is there: labels and weights (n,) as handed over."""
-        raise NotImplementedError
+    constants: Callable[[Population, Any, Array], dict[str, Any]]
+    """Settings of the objective that follow from who is there: labels and weights (n,) as handed over."""
 
     def training(self, rows: Array, people: Population) -> TrainedTraining:
         """Bind it to rows."""
         need_jax(self.name)
         return TrainedTraining(self, np.ascontiguousarray(rows, dtype=np.float64), people)
-
-    def own_parameters(self, training: AutodiffTraining, flat: Array) -> Any:
-        """Return flat parameters as `read` does."""
-        return training.parameters(flat)
 
     def target_rows(self, targets: Any) -> Any:
         """Return a single output's targets for two classes."""
@@ -194,10 +144,11 @@ class TrainedCore(Core):
 class TrainedTraining(AutodiffTraining):
     """Implements `Training`; `sparse` says whether rows are handed over as a sparse matrix."""
 
+    damping = 0.0  # λ of the last `solve`: how much training was held back by stopping early
+
     def __init__(self, core: TrainedCore, rows: Array, people: Population) -> None:
         """Bind the objective; nothing is trained yet."""
         self.core, self.sparse = core, False
-        self._damping = 0.0
         weights = people.row_weights
         shares = people.target_rows(core.regresses)
         super().__init__(core.objective, rows, core.target_rows(shares), weights / weights.sum())
@@ -222,9 +173,7 @@ class TrainedTraining(AutodiffTraining):
         other._take(self._people.contributing(left, rows, self.core.regresses))
         return other
 
-    def placed(self, rows: Array) -> Any:
-        """Return rows in the form in which other methods want them, to the last bit."""
-        return self._pack(rows)
+    placed = AutodiffTraining._pack  # rows in the form in which other methods want them, to the last bit
 
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Train a clone on these rows, whatever the start; the residual is that of the objective where it stops."""
@@ -252,11 +201,6 @@ class TrainedTraining(AutodiffTraining):
             self._fits.popitem(last=False)
         return self._fits[key]
 
-    @property
-    def damping(self) -> float:
-        """λ of the last `solve`: how much training was held back by stopping early."""
-        return self._damping
-
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Return v with (H + λ I) v = right, or with the Gauss–Newton matrix where H is not positive."""
         if not np.isfinite(right).all():
@@ -264,20 +208,48 @@ class TrainedTraining(AutodiffTraining):
         if not right.any():
             return np.zeros_like(right)
         theta, features = fit.parameters, fit.features
-        self._damping = fit.residual / max(float(np.linalg.norm(theta)), np.finfo(float).tiny)
+        self.damping = fit.residual / max(float(np.linalg.norm(theta)), np.finfo(float).tiny)
 
-        def run(kind: str, *directions: Array) -> Array:
+        def gauss_newton(kind: str, *directions: Array) -> Array:
             self.passes += 1
             function = compiled(self.model, self.dimensions, self.output_count, kind)
             data = (features, self._targets, self._weights)
             return np.asarray(self._trace("loss", lambda: function(theta, self._constants, *directions, *data)))
 
-        if self.parameter_count <= SMALL:
-            matrices = [lambda: run("gauss_newton_matrix")]
-            if self.core.bends:
-                matrices.insert(0, lambda: self.hessian(theta, features))
-            return solved_densely(matrices, right, self._damping)
-        products = [lambda direction: run("gauss_newton", direction)]
-        if self.core.bends:
-            products.insert(0, lambda direction: self.product(theta, features, direction))
-        return solved_by_products(products, right, self._damping, tolerance)
+        for own in (True, False) if self.core.bends else (False,):
+            if self.parameter_count <= SMALL:
+                matrix = self.hessian(theta, features) if own else gauss_newton("gauss_newton_matrix")
+                found = _solved_densely(matrix, right, self.damping)
+            else:
+                product = partial(self.product, theta, features) if own else partial(gauss_newton, "gauss_newton")
+                found = _solved_by_products(product, right, self.damping, tolerance)
+            if found is not None:
+                return found
+        raise NumericsError(
+            "Hessian: training must have some curvature where it stops, got none that is positive and finite; a larger "
+            "alpha or standardised features make training easier."
+        )
+
+
+def _solved_densely(matrix: Array, right: Array, damping: float) -> Array | None:
+    """Return (M + λ I)⁻¹ g; None where that is not positive."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    if not np.isfinite(matrix).all():
+        return None
+    lift = damping + LEAST * float(np.abs(np.diag(matrix)).mean())
+    try:
+        return cho_solve(cho_factor(matrix + lift * np.eye(len(matrix))), right)
+    except LinAlgError:
+        return None
+
+
+def _solved_by_products(
+    product: Callable[[Array], Array], right: Array, damping: float, tolerance: float
+) -> Array | None:
+    """Return the same by conjugate gradients, as near as a number of products gets."""
+    size = float(np.linalg.norm(right))
+    found = conjugate_gradients(
+        lambda direction: product(direction) + damping * direction, right, tolerance * size, MOST_PRODUCTS
+    )
+    return found.solution if found.descent is None and np.isfinite(found.residual) else None

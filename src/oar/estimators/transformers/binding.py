@@ -4,8 +4,7 @@ Beside the table that scikit-learn sees there are our rows of numbers (n, w), in
 for every level. A `Field` is one column of that table and says where it is in the rows; a transformer chooses its
 columns by name, mask or slice.
 
-Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off. In
-a pipeline, transformers are fitted without weights, and so are ours.
+Every transformer is bound to the columns that it is given, and where it is fitted, what it has learned is read off.
 """
 
 from __future__ import annotations
@@ -96,10 +95,6 @@ class Flow:
         frame = None if self.frame is None else self.frame.iloc[:, which]
         return tuple(places), Flow(tuple(fields), frame)
 
-    def nameless(self) -> Flow:
-        """Return the same columns as an array, as most transformers leave them."""
-        return Flow(tuple(replace(field, name=None) for field in self.fields), None, self.sparse)
-
 
 def numbers(width: int, sparse: Callable[[], bool] = dense) -> Flow:
     """Return so many columns of numbers."""
@@ -107,7 +102,7 @@ def numbers(width: int, sparse: Callable[[], bool] = dense) -> Flow:
 
 
 def beside(flows: list[Flow], sparse: Callable[[], bool]) -> Flow:
-    """Return the columns of several flows, one after the other."""
+    """Return the columns of several flows, one after the other, as an array without names."""
     fields, start = [], 0
     for flow in flows:
         fields += [replace(field, name=None, start=start + field.start) for field in flow.fields]
@@ -331,7 +326,7 @@ def _imputer(imputer: Any, incoming: NodeInput) -> BoundTransformer:
     absent = missing is None or type(missing).__name__ == "NAType" or missing != missing
     if not absent:  # anything but NaN, None and NA is a value that people may have
         raise refused(f"{type(imputer).__name__}(missing_values={missing!r})", "changes values that people may have")
-    return BoundTransformer(Node(), incoming.flow.nameless())
+    return BoundTransformer(Node(), beside([incoming.flow], incoming.flow.sparse))
 
 
 def _function(transformer: Any, incoming: NodeInput) -> BoundTransformer:
@@ -404,8 +399,9 @@ def everything(transformers: list[Any]) -> list[Any]:
     return found
 
 
-def _through(pipeline: Any, shift: int) -> int:
-    for _, step in pipeline.steps:
+def through(steps: list[Any], shift: int) -> int:
+    """Return what becomes of a common shift behind these transformers."""
+    for step in steps:
         shift = kind_of(step).shift(step, shift)
     return shift
 
@@ -415,7 +411,9 @@ def _centred(attribute: str) -> Callable[[Any, int], int]:
 
 
 KNOWN: dict[str, TransformerKind] = {
-    "Pipeline": TransformerKind(lambda own, incoming: bind_all(_parts(own), incoming), _through),
+    "Pipeline": TransformerKind(
+        lambda own, incoming: bind_all(_parts(own), incoming), lambda own, shift: through(_parts(own), shift)
+    ),
     "ColumnTransformer": TransformerKind(
         _columns, lambda all_, shift: max(kind_of(one).shift(one, shift) for one in _parts(all_)), table=True
     ),

@@ -5,9 +5,8 @@ as every preprocessing is (`oar.models.wrap.scaled.PreprocessedTraining`), with
 
     ∇_x s_i = (∂T/∂x)ᵀ ∇_e s_i − (∂S/∂x_i)ᵀ v_m / w̄_i.
 
-S is unweighted, as scikit-learn's pipelines fit transformers: everyone present counts alike, and who has no weight has
-left and moves nothing. T and S are differentiated by JAX (`nodes`); `oar.models.wrap.scaled` is the
-one case of this that is written out by hand, with weights.
+S is unweighted, as scikit-learn's pipelines fit transformers: who has no weight has left and moves nothing. T and S are
+differentiated by JAX (`nodes`); `oar.models.wrap.scaled` is the one case that is written out by hand, with weights.
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ from oar.estimators.transformers.binding import (
     flow_of,
     kind_of,
     passes_on,
+    through,
 )
-from oar.estimators.transformers.nodes import Chain, Learned, Node, computed
+from oar.estimators.transformers.nodes import Chain, Learned, Node, computed, jax
 from oar.estimators.twin import NO_FRONT, NoFront, TwinParameters
 from oar.models.training import ALL, Array, Some, displaced
 from oar.models.wrap.scaled import PreprocessedRows, PreprocessedTraining
@@ -49,6 +49,7 @@ class Front(NoFront):
     """The transformers of a pipeline, however deep; `oar.Problem` makes it of a Pipeline."""
 
     pipeline: Any  # unfitted
+    empty = False
 
     def __post_init__(self) -> None:
         everything(self._steps(self.pipeline))
@@ -61,11 +62,6 @@ class Front(NoFront):
             found += [step for _, step in pipeline.steps[:-1] if not passes_on(step)]
             pipeline = pipeline.steps[-1][1]
         return found
-
-    @property
-    def empty(self) -> bool:  # type: ignore[override]
-        """Whether nothing stands before the estimator."""
-        return not self._steps(self.pipeline)
 
     @property
     def name(self) -> str:
@@ -88,10 +84,7 @@ class Front(NoFront):
 
     @property
     def _shift(self) -> int:
-        shift = SHIFTS
-        for step in self._steps(self.pipeline):
-            shift = kind_of(step).shift(step, shift)
-        return shift
+        return through(self._steps(self.pipeline), SHIFTS)
 
     @property
     def invariant(self) -> bool:  # type: ignore[override]
@@ -135,7 +128,7 @@ def front_of(pipeline: Any) -> NoFront:
     if passes_on(last):
         raise OptionError(f"model: a Pipeline must end in an estimator that predicts, got {last!r} as its last step.")
     front = Front(pipeline)
-    return NO_FRONT if front.empty else front
+    return front if front.name else NO_FRONT
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,80 +143,35 @@ class FittedFront:
         return computed(self.node, "applied", np.asarray(rows, dtype=np.float64), self.learned)
 
 
-class FrontPasses:
-    """The functions of one front, from NumPy to NumPy; what is learned is one flat vector, each number in its unit."""
-
-    def __init__(self, node: Node, rows: Array, shares: Array) -> None:
-        """Learn from rows how long the vector is, and the units."""
-        import jax
-
-        self._node = node
-        first = computed(node, "learned", rows, shares)
-        leaves, self._tree = jax.tree.flatten(first)
-        self._shapes = [leaf.shape for leaf in leaves]
-        self._ends = np.cumsum([leaf.size for leaf in leaves], dtype=int)
-        self.count = int(self._ends[-1]) if leaves else 0
-        self._units = np.ones(self.count)
-        self._units = self._flat(node.units(first))
-        self.first = self._flat(first) / self._units
-
-    def _flat(self, learned: Learned) -> Array:
-        import jax
-
-        leaves = [np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(learned)]
-        return np.concatenate(leaves) if leaves else np.zeros(0)
-
-    def tree(self, flat: Array) -> Learned:
-        """Return what was learned, as the nodes have it, in the people's units."""
-        import jax
-
-        parts = np.split(flat * self._units, self._ends[:-1]) if self.count else []
-        return jax.tree.unflatten(
-            self._tree, [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-        )
-
-    def learned(self, rows: Array, shares: Array) -> Array:
-        """Return m for rows (n, d)."""
-        return self._flat(computed(self._node, "learned", rows, shares)) / self._units if self.count else np.zeros(0)
-
-    def applied(self, rows: Array, flat: Array) -> Array:
-        """Return e (n, d')."""
-        return computed(self._node, "applied", rows, self.tree(flat))
-
-    def pull_applied(self, rows: Array, flat: Array, slopes: Array) -> tuple[Array, Array]:
-        """Return (∂e/∂x)ᵀ slopes (n, d), and Σ (∂e/∂m)ᵀ slopes."""
-        by_rows, by_learned = computed(self._node, "pull_applied", rows, self.tree(flat), slopes)
-        return by_rows, self._flat(by_learned) * self._units
-
-    def pull_learned(self, rows: Array, shares: Array, signal: Array) -> tuple[Array, Array]:
-        """Return (∂m/∂x)ᵀ signal (n, d), and its slope in everyone's share (n,)."""
-        if not self.count:
-            return np.zeros_like(rows), np.zeros(len(rows))
-        return computed(self._node, "pull_learned", rows, shares, self.tree(signal / self._units**2))
-
-
 class FrontTraining(PreprocessedTraining):
-    """Implements `Training` for an estimator behind transformers, which may hand it a sparse matrix."""
+    """Implements `Training` for an estimator behind transformers, which may hand it a sparse matrix.
+
+    What is learned, m, is one flat vector, each number in its unit.
+    """
 
     def __init__(
-        self,
-        node: Node,
-        features: Array,
-        people: Population,
-        core: Core,
-        sparse: Callable[[], bool] = dense,
+        self, node: Node, features: Array, people: Population, core: Core, sparse: Callable[[], bool] = dense
     ) -> None:
         """Fit the transformers to people as they stand; parameters are the estimator's, then m."""
         self._node, self._core, self._features = node, core, features
         self._shares = _shares(people.row_weights)
-        self._front = FrontPasses(node, features, self._shares)
-        self._before = self._checked(self._front.applied(features, self._front.first))
+        first = computed(node, "learned", features, self._shares)
+        leaves, self._form = jax.tree.flatten(first)
+        self._shapes = [leaf.shape for leaf in leaves]
+        self._ends = np.cumsum([leaf.size for leaf in leaves], dtype=int)
+        self._units = _flat(node.units(first))
+        self.first = _flat(first) / self._units
+        self._before = self._checked(self._applied(features, self.first))
         self.inner: Any = core.training(self._before, people)
         if hasattr(self.inner, "sparse"):  # its refits are the estimator's own, which can tell
             self.inner.sparse = sparse()
         self.size, self.dimensions = features.shape
         self.weights, self.targets = self.inner.weights, self.inner.targets
-        self.first = self._front.first
+
+    def _tree(self, flat: Array) -> Learned:
+        """Return what was learned, as the nodes have it, in the people's units."""
+        parts = zip(np.split(flat * self._units, self._ends), self._shapes, strict=False)  # of which the last is empty
+        return jax.tree.unflatten(self._form, [part.reshape(shape) for part, shape in parts])
 
     @staticmethod
     def _checked(rows: Array) -> Array:
@@ -239,17 +187,22 @@ class FrontTraining(PreprocessedTraining):
         return PreprocessedRows(displaced(self._features, moves, columns))
 
     def _learned(self, features: PreprocessedRows) -> Array:
-        return self._front.learned(features.rows, self._shares)
+        return _flat(computed(self._node, "learned", features.rows, self._shares)) / self._units
 
     def _placed(self, features: PreprocessedRows, learned: Array) -> Any:
-        rows = self._checked(self._front.applied(features.rows, learned))
+        rows = self._checked(self._applied(features.rows, learned))
         return self.inner.placed(rows) if hasattr(self.inner, "placed") else self.inner.moved(rows - self._before)
 
     def _applied(self, rows: Array, learned: Array) -> Array:
-        return self._front.applied(rows, learned)
+        return computed(self._node, "applied", rows, self._tree(learned))
 
     def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
-        return self._front.pull_applied(rows, learned, slopes)
+        by_rows, by_learned = computed(self._node, "pull_applied", rows, self._tree(learned), slopes)
+        return by_rows, _flat(by_learned) * self._units
+
+    def _pulled_through(self, rows: Array, signal: Array) -> tuple[Array, Array]:
+        """Return (∂m/∂x)ᵀ signal (n, d), and its slope in everyone's share (n,)."""
+        return computed(self._node, "pull_learned", rows, self._shares, self._tree(signal / self._units**2))
 
     def _by_learned(self, theta: Array, learned: Array, features: PreprocessedRows, signal: Array) -> Array:
         slopes = self.inner.score_gradients(theta, self._seen(features, learned), signal)
@@ -262,8 +215,8 @@ class FrontTraining(PreprocessedTraining):
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)
         slopes = self.inner.score_gradients(theta, self._seen(features, learned), inner)
-        found = self._front.pull_applied(features.rows, learned, slopes)[0]
-        through = self._front.pull_learned(features.rows, self._shares, along)[0]
+        found = self._pulled_back(features.rows, learned, slopes)[0]
+        through = self._pulled_through(features.rows, along)[0]
         found = found - through / np.where(self.weights > 0, self.weights, np.inf)[:, None]
         return found[:, columns]
 
@@ -283,7 +236,7 @@ class FrontTraining(PreprocessedTraining):
         theta, learned = self._split(parameters)
         inner, along = self._split(signal)
         values = self.inner.scores(theta, self._seen(features, learned), inner, targets)
-        slopes = self._front.pull_learned(features.rows, self._shares, along)[1]
+        slopes = self._pulled_through(features.rows, along)[1]
         here, others = self.weights > 0, max(int((self.weights > 0).sum()) - 1, 1)
         weights = np.where(here, self.weights, 1.0)
         return values - np.where(here, slopes * (1 - weights) / (weights * others), 0.0)
@@ -291,8 +244,12 @@ class FrontTraining(PreprocessedTraining):
     def parameters(self, flat: Array) -> Any:
         """Return flat parameters as the twin has them."""
         theta, learned = self._split(flat)
-        own = FittedFront(self._node, self._front.tree(learned))
+        own = FittedFront(self._node, self._tree(learned))
         return TwinParameters(own, self._core.own_parameters(self.inner, theta))
+
+
+def _flat(learned: Learned) -> Array:
+    return np.concatenate([np.zeros(0), *(np.asarray(leaf).ravel() for leaf in jax.tree.leaves(learned))])
 
 
 def _shares(weights: Array) -> Array:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,21 @@ EPS = float(np.finfo(np.float64).eps)
 NOTHING = 10 * EPS  # a range below this is that of a constant column
 EQUAL = 1e-9  # eigenvalues that differ by less, as a share of the largest, may be turned into one another
 UNCLEAR = 1e-7  # at the cut
+
+
+class Later:
+    """A module that is imported when something of it is asked for: JAX, which most problems never need."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the module has under this name."""
+        return getattr(import_module(self._name), name)
+
+
+jax: Any = Later("jax")
+jnp: Any = Later("jax.numpy")
 
 
 class Node:
@@ -51,8 +67,6 @@ class Node:
 
     def units(self, learned: Learned) -> Learned:
         """Return the size of each number that is learned (in the people's own units), so that signals are near 1."""
-        import jax
-
         return jax.tree.map(np.ones_like, learned)
 
 
@@ -83,8 +97,6 @@ class Chain(Node):
 
 def taken(rows: Any, places: tuple[int, ...]) -> Any:
     """Return rows in these places: a slice, or a product with ones, for XLA is slow at taking single columns."""
-    import jax.numpy as jnp
-
     first, last = places[0], places[-1]
     if places == tuple(range(first, last + 1)):
         return rows[:, first : last + 1]
@@ -103,8 +115,6 @@ class Beside(Node):
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Apply each to its places."""
-        import jax.numpy as jnp
-
         parts = [node.applied(taken(rows, some), own) for (some, node), own in zip(self.branches, learned, strict=True)]
         return jnp.concatenate(parts, axis=1)
 
@@ -136,8 +146,6 @@ class Encode(Node):
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Return the columns' numbers, side by side: one product for all but ranks, which is quick to compile."""
-        import jax.numpy as jnp
-
         width = sum(len(part.matrix[0]) if part.matrix else 1 for part in self.parts)
         matrix, added, first = np.zeros((rows.shape[1], width)), np.zeros(width), 0
         ranks: Any = 0.0
@@ -163,8 +171,6 @@ def hats(ranks: Any, levels: int) -> Any:
     half towards the next level and half away from the last: what the two neighbouring levels would do, on average.
     Beyond the ends levels go on along a line, b₋₁ = 2 b₀ − b₁, so that there the slope is towards the one neighbour.
     """
-    import jax.numpy as jnp
-
     if levels == 1:
         return jnp.ones((ranks.shape[0], 1))
     t = jnp.abs(ranks[:, None] - np.arange(-1.0, levels + 1))
@@ -178,31 +184,18 @@ def hats(ranks: Any, levels: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _compiled(node: Node, kind: str) -> Callable[..., Any]:
-    import jax
-
-    def pull_applied(rows: Any, learned: Any, slopes: Any) -> Any:
-        return jax.vjp(node.applied, rows, learned)[1](slopes)
-
-    def pull_learned(rows: Any, shares: Any, signal: Any) -> Any:
-        return jax.vjp(node.learned, rows, shares)[1](signal)
-
-    def both(rows: Any, shares: Any) -> Any:
-        return node.applied(rows, node.learned(rows, shares))
-
-    functions = {
-        "both": both,
+    functions: dict[str, Callable[..., Any]] = {
+        "both": lambda rows, shares: node.applied(rows, node.learned(rows, shares)),
         "learned": node.learned,
         "applied": node.applied,
-        "pull_applied": pull_applied,
-        "pull_learned": pull_learned,
+        "pull_applied": lambda rows, learned, slopes: jax.vjp(node.applied, rows, learned)[1](slopes),
+        "pull_learned": lambda rows, shares, signal: jax.vjp(node.learned, rows, shares)[1](signal),
     }
     return jax.jit(functions[kind])
 
 
 def computed(node: Node, kind: str, *arguments: Any) -> Any:
     """Run one of a node's functions, compiled once and kept: from NumPy arrays to NumPy arrays, in float64."""
-    import jax
-
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, _compiled(node, kind)(*arguments))
 
@@ -214,8 +207,6 @@ def fitted_and_transformed(node: Node, rows: Array) -> Array:
 
 def _divided(by: Any, constant: Any) -> Any:
     """Return scales, 1 for constant columns, without a slope there."""
-    import jax.numpy as jnp
-
     return jnp.where(constant, 1.0, by)
 
 
@@ -228,8 +219,6 @@ class Standard(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return means and variances; a variance that may be rounding is 1, by scikit-learn's own bound."""
-        import jax.numpy as jnp
-
         total = shares.sum()
         mean = shares @ rows / total
         variance = shares @ (rows - mean) ** 2 / total
@@ -239,8 +228,6 @@ class Standard(Node):
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Centre and scale."""
-        import jax.numpy as jnp
-
         mean, variance = learned
         centred = rows - mean if self.mean else rows
         return centred / jnp.sqrt(variance) if self.spread else centred
@@ -260,8 +247,6 @@ class MinMax(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return the least and the most of who is present."""
-        import jax.numpy as jnp
-
         here = (shares > 0)[:, None]
         return jnp.where(here, rows, jnp.inf).min(axis=0), jnp.where(here, rows, -jnp.inf).max(axis=0)
 
@@ -282,8 +267,6 @@ class MaxAbs(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return the largest size of who is present."""
-        import jax.numpy as jnp
-
         return (jnp.where((shares > 0)[:, None], jnp.abs(rows), 0.0).max(axis=0),)
 
     def applied(self, rows: Any, learned: Learned) -> Any:
@@ -307,8 +290,6 @@ class Robust(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return medians and differences of quantiles."""
-        import jax.numpy as jnp
-
         ordered = jnp.sort(jnp.where((shares > 0)[:, None], rows, jnp.inf), axis=0)
         last = (shares > 0).sum() - 1
 
@@ -339,8 +320,6 @@ class UnitLength(Node):
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Divide every row by its length; of zeros nothing is divided."""
-        import jax.numpy as jnp
-
         size = jnp.abs(rows)
         empty = size.max(axis=1, keepdims=True) == 0
         if self.norm == "l2":
@@ -359,9 +338,6 @@ class Principal(Node):
 
     def learned(self, rows: Any, shares: Any) -> Learned:
         """Return the mean, the components (k, d) and their variances (k,)."""
-        import jax
-        import jax.numpy as jnp
-
         total, count = shares.sum(), (shares > 0).sum()
         mean = shares @ rows / total
         centred = rows - mean
@@ -381,8 +357,6 @@ class Principal(Node):
 
     def applied(self, rows: Any, learned: Learned) -> Any:
         """Project, and divide where it whitens."""
-        import jax.numpy as jnp
-
         mean, components, variances = learned
         found = (rows - mean) @ components.T
         if not self.whiten:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_seed, with_near_names
+from oar.checks import check_flag, check_seed, check_that, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models.autodiff.passes import float_tree
 from oar.models.differentiable import Differentiable
@@ -94,8 +94,7 @@ class Custom(Differentiable):
                 raise OptionError(f"{argument}: must take ({called_with}), got a function of others.")
         if regresses and "outputs" not in given:
             raise OptionError("outputs: must be given for real-valued targets, got none; what does the model predict?")
-        if not isinstance(name, str) or not name:
-            raise DataError(f"name: must be a word or two, got {name!r}.")
+        check_that(is_text(name), "name", "a word or two", name)
         for argument, claim in (("convex", convex), ("equivariant", equivariant), ("regresses", regresses)):
             check_flag(argument, claim)
         if callable(init) and not (_takes(init, 2) or _takes(init, 3)):

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_not_negative, check_seed, choose, is_whole, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_not_negative, check_seed, check_that, choose, is_whole, with_near_names
+from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
 
 SMOOTH = ("tanh", "sigmoid", "softplus", "gelu", "silu")
@@ -98,11 +98,9 @@ class MLP(Differentiable):
 
 
 def checked_widths(argument: str, widths: Any) -> tuple[int, ...]:
-    """Return layer widths as a tuple, or raise an OptionError."""
-    if not isinstance(widths, (tuple, list)) or not all(is_whole(width) and width >= 1 for width in widths):
-        raise DataError(
-            f"{argument}: must be a tuple of whole numbers of at least 1, such as (32, 16), got {widths!r}."
-        )
+    """Return layer widths as a tuple, or raise a DataError."""
+    fits = isinstance(widths, (tuple, list)) and all(is_whole(width) and width >= 1 for width in widths)
+    check_that(fits, argument, "a tuple of whole numbers of at least 1, such as (32, 16)", widths)
     return tuple(int(width) for width in widths)
 
 

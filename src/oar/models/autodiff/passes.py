@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.errors import DataError
-from oar.models.differentiable import Differentiable
+from oar.errors import DataError, NumericsError
+from oar.models.differentiable import Differentiable, need_jax_functions
+from oar.models.training import Array
 
 DIRECTIONS = 32  # Hessian columns that are computed side by side
 ROWS = 1_024  # people whose scores are computed side by side
@@ -39,29 +40,33 @@ keys or state raise RuntimeErrors."""
 def compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
     """Return one kind of pass for a model; its arguments are those of the method of `Passes`."""
     try:
-        return _kept(model, dimensions, outputs, kind)
+        return _compiled(model, dimensions, outputs, kind)
     except TypeError as reason:
         if "unhashable" not in str(reason):
             raise
-        return _compile(model, dimensions, outputs, kind)  # the caller keeps it for as long as it lives
+        return _compiled.__wrapped__(model, dimensions, outputs, kind)  # the caller keeps it for as long as it lives
 
 
 @lru_cache(maxsize=256)
-def _kept(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
-    return _compile(model, dimensions, outputs, kind)
-
-
-def _compile(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
+def _compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
     import jax
 
     return jax.jit(getattr(Passes(model, dimensions, outputs), kind))
+
+
+def of_the_model(name: str) -> Callable[..., Any]:
+    """Return one of the model's own functions as a pass: of flat θ, and with the settings derived from the data."""
+
+    def run(self: Passes, theta: Any, constants: dict[str, Any], *person: Any) -> Any:
+        return getattr(self._bound(constants), name)(self._unravel(theta), *person)
+
+    return run
 
 
 class Passes:
     """The functions themselves, not compiled. All begin with (θ, constants): see `AutodiffTraining` for the latter."""
 
     def __init__(self, model: Differentiable, dimensions: int, outputs: int) -> None:
-        """Find the way from θ to the model's own parameters."""
         import jax
 
         self._model = model
@@ -69,27 +74,12 @@ class Passes:
             self._unravel = flattened(model, dimensions, outputs)[1]
 
     def _bound(self, constants: dict[str, Any]) -> Any:
-        """Return the model with the settings that it derived from the data."""
         return with_settings(self._model, constants)
 
-    def loss(self, theta: Any, constants: Any, x: Any, y: Any) -> Any:
-        """Return ℓ of one person."""
-        return self._bound(constants).example_loss(self._unravel(theta), x, y)
-
-    def query_loss(self, theta: Any, constants: Any, x: Any, target: Any) -> Any:
-        """Return L."""
-        return self._bound(constants).query_loss(self._unravel(theta), x, target)
-
-    def penalty(self, theta: Any, constants: Any) -> Any:
-        """Return Ω."""
-        return self._bound(constants).penalty(self._unravel(theta))
-
-    def gauge(self, theta: Any, constants: Any) -> Any:
-        """Return the gauge."""
-        return self._bound(constants).gauge(self._unravel(theta))
+    loss, query_loss = of_the_model("example_loss"), of_the_model("query_loss")
+    outputs, penalty, gauge = map(of_the_model, ("outputs", "penalty", "gauge"))
 
     def _extras(self, theta: Any, constants: Any) -> Any:
-        """Return Ω + gauge."""
         import jax.numpy as jnp
 
         return jnp.asarray(self.penalty(theta, constants) + self.gauge(theta, constants), float)
@@ -155,9 +145,37 @@ class Passes:
         value, (by_parameters, by_features) = jax.value_and_grad(self.query_loss, (0, 2))(theta, constants, x, target)
         return value, by_parameters, by_features
 
-    def outputs(self, theta: Any, constants: Any, x: Any) -> Any:
-        """Return f_θ(x)."""
-        return self._bound(constants).outputs(self._unravel(theta), x)
+
+class AutodiffScore:
+    """A member's score, s(x) = vᵀ∇_θ ℓ(θ; x, y): what its data do for the query, to first order.
+
+    θ and v are a signal; nobody else's data are needed.
+    """
+
+    def __init__(self, model: Differentiable, parameters: Array, signal: Array) -> None:
+        need_jax_functions(model, "a member's score")
+        self._model, self._parameters, self._signal = model, parameters, signal
+
+    def entries(self) -> list[AutodiffScore]:
+        """Return no scores of single entries: there may be many, each of which takes another pass."""
+        return []
+
+    def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
+        """Return s and ∇_x s; rows are padded to a power of two, so that few shapes are compiled."""
+        import jax
+
+        size, padded = len(rows), 1 << (len(rows) - 1).bit_length()
+        places = np.minimum(np.arange(padded), size - 1)
+        run = compiled(self._model, rows.shape[1], targets.shape[1], "scored")
+        with jax.enable_x64(True):
+            found = run(self._parameters, {}, self._signal, rows[places], targets[places])
+        values, gradients = (np.array(array[:size]) for array in found)
+        if not (np.isfinite(values).all() and np.isfinite(gradients).all()):
+            raise NumericsError(
+                f"features: the score of {self._model.name} and its gradient must be finite, got others; "
+                "these features may lie where the loss is not differentiable, or too far from the data."
+            )
+        return values, gradients
 
 
 def with_settings(model: Any, settings: dict[str, Any]) -> Any:

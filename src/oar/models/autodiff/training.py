@@ -1,8 +1,4 @@
-"""Any differentiable model bound to data: everything that planning asks for, by automatic differentiation.
-
-A model may offer one thing beyond `Differentiable`, `closed_form(features, targets, weights) -> parameters`: the
-minimum itself (class means, variances). A refit is then exact, and where it starts makes no difference.
-"""
+"""Any differentiable model bound to data: everything that planning asks for, by automatic differentiation."""
 
 from __future__ import annotations
 
@@ -28,7 +24,6 @@ class AutodiffTraining(SecondOrderTraining):
     """Implements `Training` for any `Differentiable`."""
 
     def __init__(self, model: Differentiable, features: Any, targets: Any, weights: Any) -> None:
-        """Check everything, lay the data out in chunks, and trace the loss once."""
         import jax
 
         super().__init__(model, features, targets, weights)
@@ -116,13 +111,10 @@ class AutodiffTraining(SecondOrderTraining):
         return self._constants
 
     def _over_people(self, kind: str, parameters: Array, features: Any, *directions: Array) -> Any:
-        """Run one pass over everyone."""
         self.passes += 1
-        run, data = self._pass(kind), (features, self._targets, self._weights)
-        settings = self._settings(features)
+        run, settings = self._pass(kind), self._settings(features)
+        data = features, self._targets, self._weights
         return self._trace("loss", lambda: run(parameters, settings, *directions, *data))
-
-    # -- what planning asks for --------------------------------------------------------------------------------------
 
     def parameters(self, flat: Array) -> Any:
         """Return flat parameters θ in the model's own form, with NumPy leaves."""
@@ -181,13 +173,8 @@ class AutodiffTraining(SecondOrderTraining):
         at = np.asarray(query, np.float64)
         return self._checked_outputs(np.asarray(self._trace("outputs", lambda: run(parameters, self._constants, at))))
 
-    # -- refits ------------------------------------------------------------------------------------------------------
-
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
-        """Refit: by the model's closed form where it has one, otherwise by L-BFGS and Newton from `start`.
-
-        From the model's own start the result is a function of the data alone, bit for bit.
-        """
+        """Refit: by the model's closed form where it has one, exactly; otherwise by L-BFGS and Newton from `start`."""
         if self.model.closed_form is not None:
             return self._closed_fit(features, tolerance)
         return super().fit(features, start, tolerance)

@@ -23,13 +23,14 @@ with g = ∇_θ L, the query's loss differentiated through all layers and their 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oar.checks import need_jax
-from oar.models.batch_norm.layers import BatchNorm, Plain, passed, pulled_back, through
+from oar.models.batch_norm.layers import Plain, passed, pulled_back, through
 from oar.models.training import ALL, Array, Fit, RowsTraining, Some
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ class Moments(NamedTuple):
         place, own = model.layers.index(norm), model.query_share(self.total)
         values, _ = passed(model.layers[:place], rows)
         mean, variance = _with_query(values, self.mean, self.variance, own)
-        if model.momentum < 1:
-            mean = (1 - model.momentum) * norm.mean + model.momentum * mean
-            variance = (1 - model.momentum) * norm.variance + model.momentum * variance
-        seen = norm.scale * (values - mean) / np.sqrt(variance + model.epsilon) + norm.shift
+        scale, shift, running_mean, running_variance = norm.plain[1]
+        mean = (1 - model.momentum) * running_mean + model.momentum * mean
+        variance = (1 - model.momentum) * running_variance + model.momentum * variance
+        seen = scale * (values - mean) / np.sqrt(variance + model.epsilon) + shift
         return passed(model.layers[place + 1 :], seen)[0]
 
 
@@ -62,16 +63,31 @@ def _with_query(values: Array, mean: Array, variance: Array, own: float) -> tupl
     return mean + own * apart, (1 - own) * (variance + own * apart**2)
 
 
-class MomentTraining(RowsTraining):
+class BatchTraining(RowsTraining):
+    """The half of a `Training` that is the same for all networks with batch norm."""
+
+    model: TestTimeBatchNorm
+    parameters: Callable[[Array], Moments | Batch]
+
+    def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array, parameter_count: int) -> None:
+        self._total = float(weights.sum())
+        self._own = model.query_share(self._total)  # of the statistics
+        super().__init__(model, features, weights / self._total, parameter_count)
+
+    def outputs(self, parameters: Array, query: Array) -> Array:
+        """Return the logits (k,) of one person."""
+        return self.parameters(parameters).outputs(self.model, query[None])[0]
+
+
+class MomentTraining(BatchTraining):
     """Implements `Training` for a network with one normalised layer."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
         """Cut the network at its norm, and measure its inputs in units of the unmoved members."""
-        norm: BatchNorm = model.norms[0]
-        place, self._total = model.layers.index(norm), float(weights.sum())
-        super().__init__(model, features, weights / self._total, 2 * norm.scale.size)
+        norm = model.norms[0]
+        super().__init__(model, features, weights, 2 * norm.scale.size)
+        place = model.layers.index(norm)
         self._norm, self._before, self._after = norm, model.layers[:place], model.layers[place + 1 :]
-        self._own = model.query_share(self._total)
         values, _ = passed(self._before, features)
         self._centre = self.weights @ values
         spread = np.sqrt(self.weights @ (values - self._centre) ** 2)
@@ -88,8 +104,6 @@ class MomentTraining(RowsTraining):
     def _slopes(self, given: list[Array], slopes: Array) -> Array:
         """Return ∇a(x)ᵀ slopes, row by row."""
         return pulled_back(self._before, given, slopes / self._scale)
-
-    # -- averages ----------------------------------------------------------------------------------------------------
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Average."""
@@ -120,30 +134,18 @@ class MomentTraining(RowsTraining):
         found = -self._slopes(given, by_mean + 2 * by_square * values)
         return found[:, columns]
 
-    # -- the query ---------------------------------------------------------------------------------------------------
-
-    def _normalised(self, parameters: Array, value: Array) -> tuple[Array, Array, Array]:
-        """Return u (u,), σ (u,) and M (u,)."""
-        mean, square = np.split(parameters, 2)
-        centre, variance = _with_query(value, mean, np.maximum(square - mean**2, 0.0), self._own)
-        sigma = np.sqrt(self._variance + self.model.momentum * variance)
-        return (value - self._mean - self.model.momentum * centre) / sigma, sigma, centre
-
-    def outputs(self, parameters: Array, query: Array) -> Array:
-        """Return the logits (k,) of one person."""
-        value = self._inputs(query[None])[0][0]
-        seen = self._norm.scale * self._normalised(parameters, value)[0] + self._norm.shift
-        return passed(self._after, seen[None])[0][0]
-
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the cross-entropy L at the goal, ∇_θ L and ∇_x L."""
         values, given = self._inputs(query[None])
-        unit, sigma, centre = self._normalised(parameters, values[0])
+        mean, square = np.split(parameters, 2)
+        m, own = self.model.momentum, self._own
+        centre, variance = _with_query(values[0], mean, np.maximum(square - mean**2, 0.0), own)
+        sigma = np.sqrt(self._variance + m * variance)
+        unit = (values[0] - self._mean - m * centre) / sigma
         logits, later = passed(self._after, (self._norm.scale * unit + self._norm.shift)[None])
         loss = np.logaddexp.reduce(logits[0])
         by_logits = np.exp(logits[0] - loss) * target.sum() - target
         by_unit = self._norm.scale * pulled_back(self._after, later, by_logits[None])[0]
-        m, own = self.model.momentum, self._own
         by_centre, by_variance = -by_unit * m / sigma, -0.5 * by_unit * m * unit / sigma**2
         by_mean = (1 - own) * (by_centre - 2 * centre * by_variance)
         by_value = by_unit / sigma + own * (by_centre + 2 * (values[0] - centre) * by_variance)
@@ -171,18 +173,12 @@ def _compiled(kinds: tuple[str, ...]) -> Any:
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
 
 
-class DeepTraining(RowsTraining):
+class DeepTraining(BatchTraining):
     """Implements `Training` for any network with batch norm."""
 
     def __init__(self, model: TestTimeBatchNorm, features: Array, weights: Array) -> None:
         need_jax(f"{model.name} with several normalised layers")
-        self._total = float(weights.sum())
-        super().__init__(model, features, weights / self._total, features.size)
-
-    def _shares(self) -> Array:
-        """Return everybody's share in the statistics (n + 1,), the query's last."""
-        own = self.model.query_share(self._total)
-        return np.append((1 - own) * self.weights, own)
+        super().__init__(model, features, weights, features.size)
 
     def start(self) -> Array:
         """Return the unmoved batch."""
@@ -224,15 +220,11 @@ class DeepTraining(RowsTraining):
         rows = parameters.reshape(self.size, self.dimensions)
         model, person = self.model, np.asarray(query, np.float64)
         run, settings = _compiled(model.plain.kinds), (float(model.momentum), float(model.epsilon))
+        shares = np.append((1 - self._own) * self.weights, self._own)  # in the statistics, the query's last
         with jax.enable_x64(True):
-            loss, slopes = run(rows, person, model.plain.numbers, settings, self._shares(), target)
+            loss, slopes = run(rows, person, model.plain.numbers, settings, shares, target)
         by_rows, by_query = (np.asarray(slope) for slope in slopes)
         return float(loss), by_rows.ravel(), by_query
-
-    def outputs(self, parameters: Array, query: Array) -> Array:
-        """Return the logits (k,) of one person."""
-        rows = np.vstack([parameters.reshape(self.size, self.dimensions), query])
-        return np.asarray(self.model.batch_outputs(rows, self._shares())[-1])
 
     def parameters(self, flat: Array) -> Batch:
         """Return θ as the batch that it is."""

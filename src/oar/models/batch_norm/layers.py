@@ -110,13 +110,10 @@ class BatchNorm:
 
     @property
     def inputs(self) -> int:
-        """The number of units that it takes."""
+        """The number of units that it takes, and makes."""
         return self.scale.size
 
-    @property
-    def outputs(self) -> int:
-        """The number of units that it makes: as many as it takes."""
-        return self.scale.size
+    outputs = inputs
 
     @property
     def plain(self) -> tuple[str, tuple[Any, ...]]:

@@ -8,9 +8,7 @@ divides by their spread. With weights w of the people, of which the query has 1 
 where the variance is the plain one of the batch (divided by n, as networks normalise by). m = 1 forgets the running
 statistics, and m = 0 keeps them frozen: then nobody can do anything for anybody else.
 
-"Refitting" is averaging, and what is learned are the averages: in a network with one normalised layer the moments of
-its inputs (`moments`, by hand), in one with several the batch itself (`deep`, differentiated).
-Labels play no part in it.
+"Refitting" is averaging (`batch_statistics`). Labels play no part in it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from oar.checks import check_flag, is_number, with_near_names
+from oar.checks import check_flag, check_that, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models.batch_norm.layers import (
     ACTIVATIONS,
@@ -103,12 +101,10 @@ class TestTimeBatchNorm(Differentiable):
     scales_itself = True
 
     def __post_init__(self) -> None:
-        """Refuse what is no network, or whose statistics are not known."""
         object.__setattr__(self, "layers", checked_layers(self.layers))
-        if not (is_number(self.epsilon) and 0 < self.epsilon < np.inf):
-            raise DataError(f"epsilon: must be a number above 0, got {self.epsilon!r}.")
-        if not (is_number(self.momentum) and 0 <= self.momentum <= 1):
-            raise DataError(f"momentum: must be a number from 0 to 1, got {self.momentum!r}.")
+        epsilon, momentum = self.epsilon, self.momentum
+        check_that(is_number(epsilon) and 0 < epsilon < np.inf, "epsilon", "a number above 0", epsilon)
+        check_that(is_number(momentum) and 0 <= momentum <= 1, "momentum", "a number from 0 to 1", momentum)
         check_flag("query_in_batch", self.query_in_batch)
         if self.momentum < 1 and any(layer.mean is None for layer in self.norms):
             raise DataError(

@@ -96,12 +96,8 @@ class NearestCentroid(Differentiable):
         offsets = rows[..., None, :] - parameters.positions
         return np.linalg.norm(offsets, axis=-1)
 
-    @asked_of_rows
-    def probabilities(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
-        """Return class probabilities, shape (..., k)."""
-        distances = self.distances(parameters, features)
-        likelihood = np.exp(distances.min(axis=-1, keepdims=True) - distances)
-        return likelihood / likelihood.sum(axis=-1, keepdims=True)
+    def _all_outputs(self, parameters: Centroids, features: ArrayLike) -> NDArray[np.float64]:
+        return -self.distances(parameters, features)
 
     @asked_of_rows
     def goal_loss(self, parameters: Centroids, features: ArrayLike, goal: int) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ from oar.errors import DataError, OptionError
 from oar.models.autodiff.mlp import ACTIVATIONS, apply_layers, checked_widths, initial_layers
 from oar.models.autodiff.passes import UNTRACEABLE
 from oar.models.differentiable import Differentiable
-from oar.models.naive_bayes import class_weights
+from oar.models.naive_bayes import GaussianNaiveBayes, class_weights
 from oar.models.training import Array
 
 
@@ -172,11 +172,7 @@ class PrototypeNetwork(Differentiable):
         squares = 0.5 * target @ (offsets**2).sum(axis=-1)
         return self.query_loss(parameters, features, target) + self.pull * squares if self.train_embedding else squares
 
-    def query_loss(self, parameters: Any, features: Any, target: Any) -> Any:
-        """Return −Σ_c y_c log p(c | x)."""
-        import jax
-
-        return -target @ jax.nn.log_softmax(self.outputs(parameters, features))
+    query_loss = GaussianNaiveBayes.query_loss
 
     def penalty(self, parameters: Any) -> Any:
         """Return l2/2 ‖W‖² over the trained network's weights."""
@@ -198,18 +194,11 @@ class PrototypeNetwork(Differentiable):
     def _means(self, features: Array, targets: Array, weights: Array) -> Any:
         counts = class_weights(targets, weights, self.name)
         shares = weights[:, None] * targets / counts
-        embedded = features if self.embedding is None else self._embed_all(features)
+        embedded = features if self.embedding is None else self._mapped(self.embed, {}, features)
         means = shares.T @ embedded
         # A second pass takes off the rounding of sums of large numbers.
         rest = [share @ (embedded - mean) for share, mean in zip(shares.T, means, strict=True)]
         return {"prototypes": means + np.stack(rest)}
-
-    def _embed_all(self, features: Array) -> Array:
-        import jax
-
-        with jax.enable_x64(True):
-            rows = jax.lax.map(lambda row: self.embed({}, row), jax.numpy.asarray(features), batch_size=1_000)
-            return np.asarray(rows)
 
 
 def safe_norm(offsets: Any, softening: float = 0.0) -> Any:

@@ -26,8 +26,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_seed, check_whole, is_number, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_seed, check_that, check_whole, is_number, with_near_names
+from oar.errors import OptionError
 from oar.models.centroid.nearest_centroid import Centroids, NearestCentroid
 from oar.models.centroid.training import CentroidTraining
 from oar.models.differentiable import Differentiable
@@ -53,8 +53,7 @@ class PlainMean:
 
     def of_class(self, features: Array, weights: Array) -> Shares:
         """Return w_i / Σw in every coordinate."""
-        shares = np.broadcast_to((weights / weights.sum())[:, None], features.shape)
-        return Shares(shares, np.broadcast_to((shares * features).sum(axis=0), features.shape))
+        return _means_of(features, np.broadcast_to(weights[:, None], features.shape))
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,8 @@ class TrimmedMean:
     name: ClassVar[str] = "trimmed"
 
     def __post_init__(self) -> None:
-        """Refuse to trim everybody, or nobody."""
-        if not (is_number(self.share) and 0 < self.share < 0.5):
-            raise DataError(
-                f"share: must be a number above 0 and below 0.5, what is trimmed at either end, got {self.share!r}."
-            )
+        fits = is_number(self.share) and 0 < self.share < 0.5
+        check_that(fits, "share", "a number above 0 and below 0.5, what is trimmed at either end", self.share)
 
     def of_class(self, features: Array, weights: Array) -> Shares:
         """Return w_i / Σw over those who are left in a coordinate."""
@@ -84,9 +80,7 @@ class TrimmedMean:
         order = features.argsort(axis=0, kind="stable")
         kept = np.zeros(features.shape, dtype=bool)
         np.put_along_axis(kept, order[cut : size - cut], True, axis=0)
-        shares = np.where(kept, weights[:, None], 0.0)
-        shares /= shares.sum(axis=0)
-        return Shares(shares, np.broadcast_to((shares * features).sum(axis=0), features.shape))
+        return _means_of(features, np.where(kept, weights[:, None], 0.0))
 
 
 @dataclass(frozen=True)
@@ -102,8 +96,7 @@ class MedianOfBlocks:
     name: ClassVar[str] = "median-of-means"
 
     def __post_init__(self) -> None:
-        """Refuse a single block, which would be the mean."""
-        check_whole("blocks", self.blocks, 2)
+        check_whole("blocks", self.blocks, 2)  # a single one would be the mean
         check_seed(self.seed)
 
     def of_class(self, features: Array, weights: Array) -> Shares:
@@ -124,13 +117,10 @@ class MedianOfBlocks:
         return np.random.default_rng(self.seed).permutation(size) % count
 
 
-def class_means(shares: Array, features: Array, codes: NDArray[Any], classes: int) -> Array:
-    """Return μ (k, d); a second pass takes off the rounding of sums of large numbers."""
-    means = np.zeros((classes, features.shape[1]))
-    np.add.at(means, codes, shares * features)
-    rest = np.zeros_like(means)
-    np.add.at(rest, codes, shares * (features - means[codes]))
-    return means + rest
+def _means_of(features: Array, weights: Array) -> Shares:
+    """Return what each coordinate's own weights (m, d) make of everyone, all of whom entered one mean."""
+    shares = weights / weights.sum(axis=0)
+    return Shares(shares, np.broadcast_to((shares * features).sum(axis=0), features.shape))
 
 
 ClassMean = PlainMean | TrimmedMean | MedianOfBlocks
@@ -164,22 +154,20 @@ class RobustCentroids(Differentiable):
         """Return the averages, class weights and sizes."""
         self.check(people)
         training = self.training(people)
-        features = training.moved(None)
-        return training.parameters(training.means(features, training.start()), features)
+        return training.parameters(training.means(training.moved(None), training.start()))
 
 
 class RobustTraining(CentroidTraining):
     """Implements `Training`; θ is the centroids, class after class."""
 
     def __init__(self, model: RobustCentroids, people: Population) -> None:
-        """Keep the people; targets are one-hot rows (n, k)."""
         super().__init__(model, people)
-        self._given, self.codes, self.classes = people.row_weights, self.targets.argmax(axis=1), self.shape[0]
+        self._given, self.codes = people.row_weights, self.targets.argmax(axis=1)
 
     def _shares(self, features: Array) -> Shares:
         """Return S and M of everybody (n, d), class by class; S = 0 for those who weigh nothing."""
         shares, entered = np.zeros(features.shape), np.zeros(features.shape)
-        for code in range(self.classes):
+        for code in range(self.shape[0]):
             rows = np.flatnonzero((self.codes == code) & (self.weights > 0))
             if rows.size:
                 shares[rows], entered[rows] = self.model.mean.of_class(features[rows], self.weights[rows])
@@ -188,22 +176,23 @@ class RobustTraining(CentroidTraining):
     def means(self, features: Array, start: Array) -> Array:
         """Return the centroids (k · d,) of these features; a class that nobody has keeps the one in `start`."""
         self.passes += 1
-        shares = self._shares(features).shares
-        found = class_means(shares, features, self.codes, self.classes)
-        return np.where(self.absent[:, None], start.reshape(found.shape), found).ravel()
+        shares, means, rest = self._shares(features).shares, np.zeros(self.shape), np.zeros(self.shape)
+        np.add.at(means, self.codes, shares * features)
+        # A second pass takes off the rounding of sums of large numbers.
+        np.add.at(rest, self.codes, shares * (features - means[self.codes]))
+        return np.where(self.absent[:, None], start.reshape(self.shape), means + rest).ravel()
 
     def fit(self, features: Array, start: Array, tolerance: float) -> Fit:
         """Average; there is nothing to iterate."""
         return Fit(self.means(features, start), features, 0.0, True)
 
-    def parameters(self, flat: Array, features: Array | None = None) -> Centroids:
+    def parameters(self, flat: Array) -> Centroids:
         """Return flat parameters as `Centroids`."""
-        rows = self._features if features is None else features
-        totals = np.bincount(self.codes, weights=self._given, minlength=self.classes).astype(np.float64)
-        largest = np.bincount(self.codes, weights=self._given * np.abs(rows).max(axis=1), minlength=self.classes)
-        sizes = largest / np.where(totals > 0, totals, 1.0)
-        positions = flat.reshape(self.classes, self.dimensions)
-        return Centroids(positions, totals, np.maximum(sizes, np.abs(positions).max(axis=1)))
+        each = self._given, self._given * np.abs(self._features).max(axis=1)
+        totals, largest = (np.bincount(self.codes, one, self.shape[0]).astype(np.float64) for one in each)
+        positions = flat.reshape(self.shape)
+        sizes = np.maximum(largest / np.where(totals > 0, totals, 1.0), np.abs(positions).max(axis=1))
+        return Centroids(positions, totals, sizes)
 
     def risk_gradient(self, parameters: Array, features: Array) -> tuple[float, Array]:
         """Return Σ_c W_c ½‖θ_c − μ_c‖² and W_c (θ_c − μ_c)."""
@@ -236,15 +225,6 @@ class RobustTraining(CentroidTraining):
         other: Any = super().contributing(targets, weights)
         other.codes, other._given = targets.argmax(axis=1), weights * self._given.sum()
         return other
-
-    def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
-        """Return L = Σ_c t_c d_c + log Σ_c e^(−d_c), with ∂L/∂μ_c = (t_c − p_c)(μ_c − x†)/d_c, and 0 at d_c = 0."""
-        offsets = parameters.reshape(self.classes, self.dimensions) - query
-        distances = np.linalg.norm(offsets, axis=1)
-        total = np.logaddexp.reduce(-distances)
-        pulls = target - np.exp(-distances - total)
-        by_class = pulls[:, None] * offsets / np.where(distances > 0, distances, 1.0)[:, None]
-        return float(target @ distances + total), by_class.ravel(), -by_class.sum(axis=0)
 
     def _weighed_by_class(self, signal: Array) -> Array:
         """Return W_c v_c (n, d) of everyone's class."""

@@ -24,7 +24,6 @@ class CentroidTraining(RowsTraining):
     """Implements `Training` for nearest centroid."""
 
     def __init__(self, model: Any, people: Population) -> None:
-        """Keep features (n, d), classes as rows of shares (n, k), and weights (n,) that sum to 1."""
         features = np.ascontiguousarray(people.features, dtype=np.float64)
         self.targets, weights = people.class_rows(), people.row_weights
         self.shape = (self.targets.shape[1], features.shape[1])
@@ -91,8 +90,7 @@ class CentroidTraining(RowsTraining):
         likelihood = np.exp(distances.min() - distances)
         slopes = target - likelihood / likelihood.sum()
         pulls = (slopes / np.where(distances > 0, distances, 1.0))[:, None] * offsets
-        wanted = [(int(code), target[code]) for code in np.flatnonzero(target)]
-        loss = np.sum([share * goal_loss(distances, code) for code, share in wanted])
+        loss = sum(target[code] * goal_loss(distances, int(code)) for code in np.flatnonzero(target))
         return float(loss), pulls.ravel(), -pulls.sum(axis=0)
 
     def outputs(self, parameters: Array, query: Array) -> Array:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from oar.models.fit.one_thread import one_thread
 from oar.models.training import Array, Fit
 
 Linear = Callable[[Array], Array]
+Length = TypeVar("Length", float, Array)
 FLAT = 1e-14  # curvatures below this share of the largest are rounding
 LARGEST = 1e150  # the squares of larger numbers overflow
 PAIRS = 20
@@ -106,10 +107,9 @@ def conjugate_gradients(
 
 
 class InverseCurvature:
-    """An approximation of H⁻¹, as a function of the vector that it multiplies."""
+    """An approximation of H⁻¹, as a function of the vector that it multiplies; `base` is one that is positive."""
 
-    def __init__(self, base: Callable[[Array], Array]) -> None:
-        """Start from a positive linear function, and no pairs."""
+    def __init__(self, base: Linear) -> None:
         self._base = base
         self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=PAIRS)
 
@@ -132,20 +132,13 @@ class InverseCurvature:
         return result
 
 
-@overload
-def spectral_length(squared: float, curvature: float, longest: float) -> float: ...
-
-
-@overload
-def spectral_length(squared: Array, curvature: Array, longest: Array) -> Array: ...
-
-
-def spectral_length(squared: float | Array, curvature: float | Array, longest: float | Array) -> float | Array:
+def spectral_length(squared: Length, curvature: Length, longest: Length) -> Length:
     """Return min(‖s‖² / sᵀy, longest), or longest where sᵀy ≤ 0 (−sᵀy of what is maximised); of arrays, each entry."""
     if np.ndim(curvature) == 0:
         return min(squared / curvature, longest) if curvature > 0 else longest
     curved = np.asarray(curvature > 0)
-    return np.where(curved, np.minimum(squared / np.where(curved, curvature, 1.0), longest), longest)
+    each: Any = np.where(curved, np.minimum(squared / np.where(curved, curvature, 1.0), longest), longest)
+    return each
 
 
 class NewtonPoint(NamedTuple):

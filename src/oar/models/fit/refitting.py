@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from oar.checks import check_that
 from oar.errors import DataError, NumericsError
 from oar.models.fit.curvature import Curvature
 from oar.models.fit.minimise import Objective, Point, minimise
@@ -46,7 +47,6 @@ class SecondOrderTraining:
     _curvature: Curvature
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
-        """Check the people; `_bind` then lays them out."""
         self.model, self.passes = model, 0
         self._features, self.targets, self.weights = checked_people(features, targets, weights)
         self.size, self.dimensions = self._features.shape
@@ -143,8 +143,6 @@ class SecondOrderTraining:
         steps = -directions * (point.gradient @ directions / spectrum.values[some])
         return any(_goes_on(objective, point, step) for step in steps.T if step.any())
 
-    # -- what is computed must be numbers ----------------------------------------------------------------------------
-
     def _sound_scores(self, gradients: Array, columns: Some) -> Array:
         """Return score gradients (n, d) in these columns; raise where some are not finite."""
         if not np.isfinite(gradients).all():
@@ -176,13 +174,11 @@ class SecondOrderTraining:
 def checked_people(features: Any, targets: Any, weights: Any) -> tuple[Array, Array, Array]:
     """Return float64 arrays of matching shapes, or raise a DataError."""
     features, targets, weights = (np.asarray(array, dtype=np.float64) for array in (features, targets, weights))
-    if features.ndim != 2 or 0 in features.shape:
-        raise DataError(f"features: must be people by features, (n, d) with both at least 1, got {features.shape}.")
-    size = len(features)
-    if targets.ndim != 2 or len(targets) != size or targets.shape[1] == 0:
-        raise DataError(f"targets: must be people by outputs, ({size}, o), got {targets.shape}.")
-    if weights.shape != (size,):
-        raise DataError(f"weights: must be one for each of the {size} people, got {weights.shape}.")
+    shape, size = features.shape, len(features) if features.ndim else 0
+    check_that(len(shape) == 2 and 0 not in shape, "features", "people by features, (n, d) with both at least 1", shape)
+    fits = targets.ndim == 2 and len(targets) == size and targets.shape[1] > 0
+    check_that(fits, "targets", f"people by outputs, ({size}, o)", targets.shape)
+    check_that(weights.shape == (size,), "weights", f"one for each of the {size} people", weights.shape)
     for name, array in (("features", features), ("targets", targets), ("weights", weights)):
         if not np.isfinite(array).all():
             raise DataError(f"{name}: must be finite, got {int((~np.isfinite(array)).sum())} values that are not.")

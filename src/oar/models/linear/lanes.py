@@ -3,9 +3,6 @@
 A refit to few people is quicker than calling what does it, so that most of a search's time goes to calls. Here
 `jax.vmap` makes one call of as many refits as there are lanes. A lane knows nothing of the others: it runs Newton's
 method to its end, and waits.
-
-With H the Hessian of the training risk at the refit θ*, g = ∇_θ L and v = H⁻¹ g, the query's loss L changes with member
-i's move as −w̄_i ∇_x s_i, and with the query's own as ∇_x L.
 """
 
 from __future__ import annotations

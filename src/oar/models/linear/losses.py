@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.checks import check_flag, check_not_negative, need_jax, with_near_names
+from oar.models.autodiff.passes import added_up
 from oar.models.differentiable import Differentiable
 from oar.models.linear.identifiability import dependent, separates
 from oar.models.training import Array
@@ -48,19 +49,16 @@ class Linear(Differentiable):
     quick = True
     quadratic = False
     penalise_intercept = False
-    intercept: bool = True
-    """Whether there is one; without, the last column of the parameters stays 0."""
+    intercept: bool = True  # whether there is one; without, the last column of the parameters stays 0
     l2: float
-    steepest: float
-    """β with B ≤ β I, whatever the outputs."""
-    output_loss: Callable[[Any, Any], Any]
-    """φ (...), of outputs and targets."""
-    slopes: Callable[[Any, Any], Any]
-    """a = ∂φ/∂z, shape (o, ...)."""
-    bend: Callable[[Any, Any, Any], Any]
-    """B u for directions u, shape (o, ...)."""
-    curvature: Callable[[Any, Any], Any]
-    """B, shape (o, o, ...)."""
+    steepest: float  # β with B ≤ β I, whatever the outputs
+    output_loss: Callable[[Any, Any], Any]  # φ (...), of outputs and targets
+    slopes: Callable[[Any, Any], Any]  # a = ∂φ/∂z, shape (o, ...)
+    bend: Callable[[Any, Any, Any], Any]  # B u for directions u, shape (o, ...)
+    curvature: Callable[[Any, Any], Any]  # B, shape (o, o, ...)
+    # The t (o,) at which the risk is least along each output's own direction, for models that know them: of z and their
+    # direction u, both (o, n); of targets (o, n) and weights (n,); and of the penalty's slope and curvature, both (o,)
+    best_lengths: Any = None
 
     def __post_init__(self) -> None:
         check_not_negative("l2", self.l2)
@@ -118,22 +116,6 @@ class Linear(Differentiable):
             return 0.0
         free = parameters[:, -1:] if self.l2 > 0 else parameters
         return 0.5 * ((free.sum(axis=0) / len(parameters)) ** 2).sum()
-
-    knows_lengths = False
-    """Whether `best_lengths` can be asked."""
-
-    def best_lengths(
-        self,
-        outputs: tuple[Array, Array],
-        people: tuple[Array, Array],
-        penalty: tuple[Array, Array],
-    ) -> Array:
-        """Return the t (o,) at which the risk is least along each output's own direction.
-
-        `outputs` are z and their direction u, both (o, n); `people` are targets (o, n) and weights (n,); `penalty` is
-        its slope and its curvature along the directions, both (o,).
-        """
-        raise NotImplementedError
 
     def why_no_minimum(
         self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
@@ -265,8 +247,6 @@ class LinearSVM(Linear):
         super().__post_init__()
         check_flag("penalise_intercept", self.penalise_intercept)
 
-    knows_lengths = True
-
     def best_lengths(
         self, outputs: tuple[Array, Array], people: tuple[Array, Array], penalty: tuple[Array, Array]
     ) -> Array:
@@ -284,8 +264,7 @@ class LinearSVM(Linear):
         self, parameters: Array, rows: Array, targets: Array, slope: float, flattest: Callable[[], float]
     ) -> str:
         """Look at those short of their margins: they alone bend the risk, so they must settle every parameter."""
-        outputs = parameters[:, :-1] @ rows.T + parameters[:, -1:]
-        short = _shortfall(outputs, targets.T) * np.abs(2 * targets.T - 1) > SHORT
+        short = _shortfall(outputs_of(parameters, rows), targets.T) * np.abs(2 * targets.T - 1) > SHORT
         if not any(dependent(rows[some], self.intercept) for some in short):
             return ""
         return (
@@ -391,30 +370,26 @@ def compiled(model: Linear, kind: str) -> Callable[..., Any]:
 
     one = KINDS[kind]
 
-    def mapped(*chunks_and_arguments: Any) -> Any:
-        chunks, arguments = chunks_and_arguments[:3], chunks_and_arguments[3:]
-        return jax.lax.map(lambda chunk: one(model, chunk, *arguments), chunks)
+    def over_chunks(features: Any, targets: Any, weights: Any, *arguments: Any) -> Any:
+        chunks = features, targets, weights
 
-    def summed(*chunks_and_arguments: Any) -> Any:
-        chunks, arguments = chunks_and_arguments[:3], chunks_and_arguments[3:]
+        def each(*chunk: Any) -> Any:
+            return one(model, chunk, *arguments)
 
-        def step(total: Any, chunk: Chunk) -> tuple[Any, None]:
-            return jax.tree.map(lambda left, right: left + right, total, one(model, chunk, *arguments)), None
+        if kind == "scores":
+            return jax.lax.map(lambda chunk: each(*chunk), chunks)
+        shapes = jax.eval_shape(each, *(array[0] for array in chunks))
+        return added_up(each, chunks, jax.tree.map(jax.numpy.zeros_like, shapes))
 
-        first = jax.tree.map(lambda array: array[0], chunks)
-        shapes = jax.eval_shape(lambda chunk: one(model, chunk, *arguments), first)
-        zero = jax.tree.map(lambda shape: jax.numpy.zeros(shape.shape, shape.dtype), shapes)
-        return jax.lax.scan(step, zero, chunks)[0]
-
-    return jax.jit(mapped if kind == "scores" else summed)
+    return jax.jit(over_chunks)
 
 
-def _outputs(parameters: Any, rows: Any) -> Any:
+def outputs_of(parameters: Any, rows: Any) -> Any:
     """Return W x + b for every row: (o, rows)."""
     return parameters[:, :-1] @ rows.T + parameters[:, -1:]
 
 
-def _weighted_sum(model: Linear, values: Any, rows: Any) -> Any:
+def weighted_sum(model: Linear, values: Any, rows: Any) -> Any:
     """Return Σ_n values_on (x_n, 1): (o, d + 1)."""
     sums = values.sum(axis=1, keepdims=True)
     return library_of(rows).concatenate([values @ rows, sums if model.intercept else 0.0 * sums], axis=1)
@@ -423,23 +398,23 @@ def _weighted_sum(model: Linear, values: Any, rows: Any) -> Any:
 def _risk(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     """Mean loss and its gradient: Σ w̄ φ and Σ w̄ a ⊗ (x, 1)."""
     rows, target, weight = chunk
-    out = _outputs(parameters, rows)
+    out = outputs_of(parameters, rows)
     loss = (weight * model.output_loss(out, target.T)).sum()
-    return loss, _weighted_sum(model, model.slopes(out, target.T) * weight, rows)
+    return loss, weighted_sum(model, model.slopes(out, target.T) * weight, rows)
 
 
 def _product(model: Linear, chunk: Chunk, parameters: Any, direction: Any) -> Any:
     """Hessian of the mean loss times a direction: Σ w̄ B u ⊗ (x, 1)."""
     rows, target, weight = chunk
-    bent = model.bend(_outputs(parameters, rows), target.T, _outputs(direction, rows))
-    return _weighted_sum(model, bent * weight, rows)
+    bent = model.bend(outputs_of(parameters, rows), target.T, outputs_of(direction, rows))
+    return weighted_sum(model, bent * weight, rows)
 
 
 def _hessian(model: Linear, chunk: Chunk, parameters: Any) -> Any:
     """Hessian of the mean loss: Σ w̄ B ⊗ (x, 1)(x, 1)ᵀ, as (o, d + 1, o, d + 1)."""
     rows, target, weight = chunk
     library, extended = library_of(rows), _extended(model, rows)
-    curvature = model.curvature(_outputs(parameters, rows), target.T) * weight
+    curvature = model.curvature(outputs_of(parameters, rows), target.T) * weight
 
     # One output's rows of H at a time, so that memory stays O(rows · parameters).
     def block(bend: Any) -> Any:
@@ -467,13 +442,13 @@ def _extended(model: Linear, rows: Any) -> Any:
 def _scores(model: Linear, chunk: Chunk, parameters: Any, signal: Any, weights: Any, along: Any) -> Any:
     """∇_x s for everyone: Vᵀa + Wᵀ B u, as (rows, r), with the columns of W and V that are asked for."""
     rows, target, _ = chunk
-    out = _outputs(parameters, rows)
-    slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, _outputs(signal, rows))
+    out = outputs_of(parameters, rows)
+    slopes, bent = model.slopes(out, target.T), model.bend(out, target.T, outputs_of(signal, rows))
     return slopes.T @ along + bent.T @ weights
 
 
 class LinearScore:
-    """A member's score (oar.models.score) for z = W x + b: s = aᵀu and ∇_x s = Vᵀa + WᵀB u, without JAX."""
+    """A member's score, s(x) = vᵀ∇_θ ℓ(θ; x, y), for z = W x + b: s = aᵀu and ∇_x s = Vᵀa + WᵀB u, without JAX."""
 
     def __init__(self, model: Linear, parameters: Array, signal: Array) -> None:
         """Keep θ and v, flat; their shape is found from the rows."""
@@ -482,7 +457,7 @@ class LinearScore:
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
         """Return s (n,) and ∇_x s (n, d)."""
         theta, signal = (flat.reshape(-1, rows.shape[1] + 1) for flat in (self._parameters, self._signal))
-        outputs, along = (each[:, :-1] @ rows.T + each[:, -1:] for each in (theta, signal))
+        outputs, along = outputs_of(theta, rows), outputs_of(signal, rows)
         slopes, bent = self._model.slopes(outputs, targets.T), self._model.bend(outputs, targets.T, along)
         return (slopes * along).sum(axis=0), slopes.T @ signal[:, :-1] + bent.T @ theta[:, :-1]
 

@@ -1,15 +1,13 @@
 """A linear model bound to data: chunked passes, and refits by Newton steps on curvature that is kept.
 
-**Passes.** Rows are kept in chunks small enough for the cache. A pass maps one fused function over them and adds up
-sums in float64, on as many threads as there are cores. Inside a chunk outputs are (o, rows), so that a person's softmax
-is a column and every reduction runs along memory. Few people are one chunk (`FEW`).
+**Passes** (`losses`). Rows are kept in chunks small enough for the cache, and summed over in float64, on as many
+threads as there are cores. Few people are one chunk (`FEW`).
 
 **Units.** Parameters are kept for features that are centred and scaled; the penalty is that of the caller's units. So
 "a gradient of norm 1e-9" means the same whether incomes come in cents or in millions. Values that are regressed keep
 their units, and gradients are measured by the values' spread.
 
-**Refits** are Newton steps on curvature that is kept (`NewtonRefits`). The first fit to many people begins with a tenth
-of them, whose Hessian then does for all. Where H costs hardly more than a gradient (`QUICK`), it is always fresh.
+**Refits** (`NewtonRefits`). The first fit to many people begins with a tenth of them, whose Hessian then does for all.
 
 **No answer.** Without a regulariser there may be no minimum, or many: then there is no θ* to be moved, and `fit` says
 why. Dependent features are seen in their Gram matrix before the first step, everything else after the last.
@@ -31,7 +29,7 @@ from oar.models.fit.one_thread import one_thread
 from oar.models.fit.quasi_newton import ROUNDING, SMALL, InverseCurvature, NewtonPoint, NewtonRefits
 from oar.models.fit.quasi_newton import Linear as LinearMap
 from oar.models.linear.identifiability import DEPENDENT, dependent
-from oar.models.linear.losses import KINDS, compiled
+from oar.models.linear.losses import KINDS, compiled, outputs_of, weighted_sum
 from oar.models.training import ALL, Array, Fit, Some
 from oar.tolerances import COARSE
 
@@ -55,12 +53,7 @@ class LinearTraining(NewtonRefits):
     held_by = "l2 > 0"  # what to use where there is no regulariser, in words
 
     def __init__(
-        self,
-        model: Linear,
-        features: Array,
-        targets: Array,
-        weights: Array,
-        units: tuple[Array, Array] | None = None,
+        self, model: Linear, features: Array, targets: Array, weights: Array, units: tuple[Array, Array] | None = None
     ) -> None:
         """Lay the data out in chunks, the last one padded with people of no weight.
 
@@ -145,8 +138,7 @@ class LinearTraining(NewtonRefits):
         """Return s = vᵀ∇_θ ℓ(θ; x, y) = aᵀu (n,) for everyone, if its target were that row of `targets` (n, o)."""
         self.passes += 1
         rows, theta, along = self._rows_of(features), parameters.reshape(self.shape), signal.reshape(self.shape)
-        slopes = self.model.slopes(theta[:, :-1] @ rows.T + theta[:, -1:], targets.T)
-        return (slopes * (along[:, :-1] @ rows.T + along[:, -1:])).sum(axis=0)
+        return (self.model.slopes(outputs_of(theta, rows), targets.T) * outputs_of(along, rows)).sum(axis=0)
 
     def in_given_units(self, vector: Array) -> Array:
         """Return parameters, or a direction among them, as they apply to features in the units they were given in."""
@@ -300,7 +292,7 @@ class LinearTraining(NewtonRefits):
         However small that pull is, the minimum is where the two are equal. Before that too few people may be short of
         their margins to hold a free intercept, and H is singular.
         """
-        if not self.model.knows_lengths or not self.model.free_intercept or self.model.l2 == 0:
+        if self.model.best_lengths is None or not self.model.free_intercept or self.model.l2 == 0:
             return False
         slopes = np.linalg.norm(point.gradient.reshape(self.shape), axis=1)
         pulls = np.linalg.norm(self._penalty_product(point.parameters.reshape(self.shape)), axis=1)
@@ -322,13 +314,13 @@ class LinearTraining(NewtonRefits):
 
     def _best_lengths(self, point: NewtonPoint, step: Array, features: Array) -> Array | None:
         """Return what share of the step is best for each output (o,); None where the model cannot tell."""
-        if not self.model.knows_lengths:
+        if self.model.best_lengths is None:
             return None
         self.passes += 1
         rows, ahead, at = self._rows_of(features), step.reshape(self.shape), point.parameters.reshape(self.shape)
         pressed = self._penalty_product(ahead)
         return self.model.best_lengths(
-            (at[:, :-1] @ rows.T + at[:, -1:], ahead[:, :-1] @ rows.T + ahead[:, -1:]),
+            (outputs_of(at, rows), outputs_of(ahead, rows)),
             (self.targets.T, self.masses),
             ((at * pressed).sum(axis=1), (ahead * pressed).sum(axis=1)),
         )
@@ -365,27 +357,21 @@ class LinearTraining(NewtonRefits):
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return L = φ(W x† + b, target) and its gradients, in closed form."""
-        matrix, outputs = parameters.reshape(self.shape), self.outputs(parameters, query)
-        slopes = self.model.judge.slopes(outputs, target)
-        return (
-            float(self.model.judge.output_loss(outputs, target)),
-            np.outer(slopes, np.append((query - self._centre) / self._scale, float(self.model.intercept))).ravel(),
-            matrix[:, :-1].T @ slopes / self._scale,
-        )
+        losses, pull, slopes = self.goals(parameters, query[None], target[None])
+        return float(losses[0]), pull, slopes[0]
 
     def goals(self, parameters: Array, rows: Array, targets: Array) -> tuple[Array, Array, Array]:
         """Return many people's losses (m,), their mean's ∇_θ, and each one's ∇_x (m, d)."""
         matrix, seen = parameters.reshape(self.shape), (rows - self._centre) / self._scale
-        outputs = matrix[:, :-1] @ seen.T + matrix[:, -1:]
+        outputs = outputs_of(matrix, seen)
         slopes = self.model.judge.slopes(outputs, targets.T)
-        by_parameters = slopes @ np.column_stack([seen, np.full(len(seen), float(self.model.intercept))]) / len(seen)
         losses = np.asarray(self.model.judge.output_loss(outputs, targets.T))
+        by_parameters = weighted_sum(self.model, slopes, seen) / len(seen)
         return losses, by_parameters.ravel(), slopes.T @ matrix[:, :-1] / self._scale
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return W x† + b."""
-        matrix = parameters.reshape(self.shape)
-        return matrix[:, :-1] @ ((query - self._centre) / self._scale) + matrix[:, -1]
+        return outputs_of(parameters.reshape(self.shape), ((query - self._centre) / self._scale)[None])[:, 0]
 
 
 def units_of(features: Array, weights: Array, model: Linear) -> tuple[Array, Array]:

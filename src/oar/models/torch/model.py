@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oar.checks import check_flag, check_not_negative, check_seed, check_whole, choose, with_near_names
+from oar.checks import check_flag, check_not_negative, check_seed, check_that, check_whole, choose, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import asked_of_rows
@@ -75,8 +75,6 @@ class TorchModel(Differentiable):
             return lambda theta: 0.0
         half = 0.5 * given * function.in_matrices
         return lambda theta: half @ theta**2
-
-    # -- the model by itself -----------------------------------------------------------------------------------------
 
     def initial(self, dimensions: int, outputs: int) -> dict[str, Array]:
         """Return the parameters that the module has, which every refit from scratch starts from."""
@@ -158,8 +156,6 @@ class TorchModel(Differentiable):
             parts.append(function(theta, tensor(some), *rest).detach().cpu().numpy())
         found = np.concatenate(parts)
         return found.reshape((*rows.shape[:-1], *found.shape[1:]))
-
-    # -- the user's own training -------------------------------------------------------------------------------------
 
     def trained(self, features: Array, targets: Array, weights: Array) -> Array:
         """Return θ of what the user's `train` makes of a copy of the module; chance in PyTorch is drawn from the seed.
@@ -260,8 +256,7 @@ def from_torch(
         if train is None:
             raise OptionError("seed: is for `train`, and nothing is random without one; leave it out.")
     check_whole("chunk", chunk)
-    if name is not None and (not isinstance(name, str) or not name):
-        raise DataError(f"name: must be a word or two, got {name!r}.")
+    check_that(name is None or (isinstance(name, str) and name), "name", "a word or two", name)
     if not callable(penalty) and penalty and not any(one.ndim > 1 for one in module.parameters() if one.requires_grad):
         raise OptionError(
             "penalty: a number is for parameters of two dimensions or more, and the module learns none; give a "
@@ -277,11 +272,8 @@ def from_torch(
         train=train,
         seed=seed or 0,
         chunk=int(chunk),
-        one_logit=bool(one_logit),
         name=name or type(module).__name__,
-        convex=bool(convex),
-        equivariant=bool(equivariant),
-        regresses=bool(regresses),
+        **{argument: bool(value) for argument, value in flags.items()},
     )
 
 

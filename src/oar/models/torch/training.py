@@ -24,13 +24,9 @@ from oar.tolerances import CONVERGED
 
 @delegated("_run.module", "flat")
 class TorchTraining(SecondOrderTraining):
-    """Implements `Training` for a `TorchModel`.
-
-    `witness` says who retrains, and `inexact` that the last refit is not at a minimum, so that signals are approximate.
-    """
+    """Implements `Training` for a `TorchModel`; `witness` says who retrains."""
 
     def __init__(self, model: Any, features: Any, targets: Any, weights: Any) -> None:
-        """Check everything, and cut the data into chunks."""
         super().__init__(model, features, targets, weights)
         self._run, self._tensor, self.inexact = model.passes, model.passes.module.tensor, ""
         self._start = model.passes.module.start
@@ -55,8 +51,6 @@ class TorchTraining(SecondOrderTraining):
         chunks = zip(features, self._targets, self._weights if weights is None else weights, strict=True)
         for number, chunk in enumerate(chunks):
             yield self._run.weighed if number else self._run.risk, chunk
-
-    # -- what planning asks for --------------------------------------------------------------------------------------
 
     def parameters(self, flat: Array) -> dict[str, Array]:
         """Return θ by the names of the module's parameters."""
@@ -121,17 +115,15 @@ class TorchTraining(SecondOrderTraining):
         found = self._run.outputs(self._tensor(parameters), self._tensor(query)[None])
         return self._checked_outputs(numbers_of(found)[0])
 
-    # -- refits ------------------------------------------------------------------------------------------------------
-
     def fit(self, features: Any, start: Array, tolerance: float) -> Fit:
         """Refit: by the user's own `train` if there is one, from scratch; otherwise by L-BFGS and Newton from `start`.
 
-        What `train` returns is the refit, wherever that is: nothing is left of it to converge, so its residual is 0.
-        How far it is from a minimum of the risk, `inexact` tells.
+        Of what `train` returns nothing is left to converge, so its residual is 0.
         """
         if self.model.train is None:
             return super().fit(features, start, tolerance)
-        if self._trained is None or not _same(self._trained[0], features):
+        # The same numbers are not trained on once more, wherever a refit starts.
+        if self._trained is None or not all(map(torch_library().equal, self._trained[0], features)):
             self.passes += 1
             rows = np.concatenate([numbers_of(chunk) for chunk in features])
             parameters = self.model.trained(rows, self.targets, self.weights)
@@ -140,8 +132,7 @@ class TorchTraining(SecondOrderTraining):
                 f" What `train` returned is not at a minimum (its gradient has a norm of {left:.1e}), so the gradient "
                 "is approximate."
             )
-            found = Fit(parameters, features, 0.0, True)
-            self._trained = features, found, "" if left <= CONVERGED else inexact
+            self._trained = features, Fit(parameters, features, 0.0, True), "" if left <= CONVERGED else inexact
         _, found, self.inexact = self._trained
         return found
 
@@ -152,9 +143,3 @@ class TorchTraining(SecondOrderTraining):
     def _term(self, argument: str, parameters: Array) -> tuple[Any, Any]:
         value, gradient = self._run.value_gradient(getattr(self._run, argument), self._tensor(parameters))
         return float(value), numbers_of(gradient)
-
-
-def _same(first: Any, second: Any) -> bool:
-    """Report whether features are the same numbers: a refit from elsewhere would only be done once more."""
-    equal = torch_library().equal
-    return all(equal(one, other) for one, other in zip(first, second, strict=True))

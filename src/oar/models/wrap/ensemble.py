@@ -25,6 +25,10 @@ from oar.models.training import ALL, Array, Fit, Some
 from oar.people import Population
 
 
+def _of_every_model(capability: str) -> Any:
+    return property(lambda ensemble: all(getattr(model, capability) for model in ensemble.models))
+
+
 @with_near_names
 @dataclass(frozen=True)
 class Ensemble(Differentiable):
@@ -46,14 +50,12 @@ class Ensemble(Differentiable):
             check_that(is_listing(getattr(self, name)), name, "a list", getattr(self, name))
         object.__setattr__(self, "models", tuple(self.models))
         object.__setattr__(self, "draws", tuple(self.draws) or (None,) * len(self.models))
-        if not self.models or not all(
-            isinstance(model, Differentiable) and not model.plain_means for model in self.models
-        ):
-            raise DataError(f"models: must be one or more of oar.models that are trained, got {self.models!r}.")
+        trained = [isinstance(model, Differentiable) and not model.plain_means for model in self.models]
+        check_that(trained and all(trained), "models", "one or more of oar.models that are trained", self.models)
         if len({bool(model.regresses) for model in self.models}) > 1:
             raise DataError("models: must all predict classes or all predict values, got both; leave some out.")
-        if len(self.draws) != len(self.models):
-            raise DataError(f"draws: must be one for each of {len(self.models)} models, got {len(self.draws)}.")
+        number = len(self.models)
+        check_that(len(self.draws) == number, "draws", f"one for each of {number} models", len(self.draws))
         for seed in self.draws:
             if seed is not None:
                 check_seed(seed)
@@ -63,20 +65,7 @@ class Ensemble(Differentiable):
         """The models' names."""
         return f"ensemble of {', '.join(model.name for model in self.models)}"
 
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        """Whether every model's risk has one minimum."""
-        return all(model.convex for model in self.models)
-
-    @property
-    def equivariant(self) -> bool:  # type: ignore[override]
-        """Whether shifting everyone changes nothing in any model."""
-        return all(model.equivariant for model in self.models)
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        """Whether no model has kinks."""
-        return all(model.smooth for model in self.models)
+    convex, equivariant, smooth = map(_of_every_model, ("convex", "equivariant", "smooth"))
 
     @property
     def regresses(self) -> bool:  # type: ignore[override]
@@ -131,14 +120,12 @@ class EnsembleTraining:
         self.model, self._counts = model, counts
         self.size, self.dimensions = parts[0].size, parts[0].dimensions
         self.weights = weights / weights.sum()
-        self.parts = [self._drawn(part, own, part.targets) for part, own in zip(parts, counts, strict=True)]
+        self.parts = [*map(self._drawn, parts, counts, [part.targets for part in parts])]
         self.parameter_count = sum(part.parameter_count for part in parts)
         self._ends = np.cumsum([part.parameter_count for part in parts])[:-1]
-        widths = [part.targets.shape[1] for part in parts]
-        self._columns = np.cumsum(widths)[:-1]
+        self._columns = np.cumsum([part.targets.shape[1] for part in parts])[:-1]
 
     def _drawn(self, part: Any, counts: Array, targets: Array) -> Any:
-        """Return a training of those who were drawn, with these targets."""
         weights = self.weights * counts
         return part.contributing(targets, weights / weights.sum())
 
@@ -167,6 +154,11 @@ class EnsembleTraining:
         """Return parameters, or a direction among them, of each model."""
         return np.split(vector, self._ends)
 
+    def _each(self, method: str, *arguments: Any) -> list[Any]:
+        """Return what each part's method says of its own share of the arguments."""
+        asked = zip(self.parts, *arguments, strict=True)
+        return [getattr(part, method)(*own) for part, *own in asked]
+
     def _targets_of(self, targets: Array) -> list[Array]:
         if self.model.regresses:
             return [targets] * len(self.parts)
@@ -182,71 +174,62 @@ class EnsembleTraining:
 
     def fit(self, features: list[Any], start: Array, tolerance: float) -> Fit:
         """Refit every model."""
-        each = [
-            part.fit(own, begin, tolerance)
-            for part, own, begin in zip(self.parts, features, self.split(start), strict=True)
-        ]
+        each = self._each("fit", features, self.split(start), [tolerance] * len(self.parts))
         residual = float(np.sqrt(sum(one.residual**2 for one in each)))
         parameters = np.concatenate([one.parameters for one in each])
         return Fit(parameters, features, residual, all(one.converged for one in each))
 
     def risk_gradient(self, parameters: Array, features: list[Any]) -> tuple[float, Array]:
         """Return the sum of the risks, and its gradient."""
-        each = [
-            part.risk_gradient(*own) for part, *own in zip(self.parts, self.split(parameters), features, strict=True)
-        ]
-        return float(sum(risk for risk, _ in each)), np.concatenate([gradient for _, gradient in each])
+        risks, gradients = zip(*self._each("risk_gradient", self.split(parameters), features), strict=True)
+        return float(sum(risks)), np.concatenate(gradients)
 
     def product(self, parameters: Array, features: list[Any], direction: Array) -> Array:
         """Return H times a direction, block by block."""
-        asked = zip(self.parts, self.split(parameters), features, self.split(direction), strict=True)
-        return np.concatenate([part.product(*own) for part, *own in asked])
+        return np.concatenate(self._each("product", self.split(parameters), features, self.split(direction)))
 
     def solve(self, fit: Fit, right: Array, start: Array | None, tolerance: float) -> Array:
         """Solve block by block."""
-        starts = [None] * len(self.parts) if start is None else self.split(start)
+        number = len(self.parts)
+        starts = [None] * number if start is None else self.split(start)
         parts = zip(self.split(fit.parameters), fit.features, strict=True)
         fits = [replace(fit, parameters=parameters, features=features) for parameters, features in parts]
-        asked = zip(self.parts, fits, self.split(right), starts, strict=True)
-        return np.concatenate([part.solve(*own, tolerance) for part, *own in asked])
+        return np.concatenate(self._each("solve", fits, self.split(right), starts, [tolerance] * number))
 
     def score_gradients(self, parameters: Array, features: list[Any], signal: Array, columns: Some = ALL) -> Array:
         """Return Σ_k (w̄_i^k / w̄_i) ∇_x s_i^k for everyone."""
-        asked = zip(self.parts, self.split(parameters), features, self.split(signal), self._shares, strict=True)
-        found = [share[:, None] * part.score_gradients(*own, columns) for part, *own, share in asked]
-        return np.sum(found, axis=0)
+        asked = self.split(parameters), features, self.split(signal), [columns] * len(self.parts)
+        found = zip(self._shares, self._each("score_gradients", *asked), strict=True)
+        return np.sum([share[:, None] * own for share, own in found], axis=0)
 
     def scores(self, parameters: Array, features: list[Any], signal: Array, targets: Array) -> Array:
         """Return Σ_k (w̄_i^k / w̄_i) s_i^k for everyone."""
-        each = zip(self.split(parameters), features, self.split(signal), self._targets_of(targets), strict=True)
-        found = [part.scores(*own) for part, own in zip(self.parts, each, strict=True)]
-        return np.sum(self._shares * np.array(found), axis=0)
+        asked = self.split(parameters), features, self.split(signal), self._targets_of(targets)
+        return np.sum(self._shares * np.array(self._each("scores", *asked)), axis=0)
 
     def contributing(self, targets: Array, weights: Array) -> EnsembleTraining:
         """Return the same for other targets and weights; draws stay as they were."""
         other = copy.copy(self)
         other.__dict__.pop("_shares", None)
         other.weights = weights
-        asked = zip(self.parts, self._counts, self._targets_of(targets), strict=True)
-        other.parts = [other._drawn(*own) for own in asked]
+        other.parts = [*map(other._drawn, self.parts, self._counts, self._targets_of(targets))]
         return other
 
     def goal(self, parameters: Array, query: Array, target: Array) -> tuple[float, Array, Array]:
         """Return the mean of the models' losses, and its gradients."""
-        asked = zip(self.parts, self.split(parameters), self._targets_of(target), strict=True)
-        each = [part.goal(own, query, aim) for part, own, aim in asked]
-        number = len(each)
-        pull = np.concatenate([one[1] for one in each]) / number
-        return float(np.mean([one[0] for one in each])), pull, np.sum([one[2] for one in each], axis=0) / number
+        number = len(self.parts)
+        each = self._each("goal", self.split(parameters), [query] * number, self._targets_of(target))
+        losses, pulls, slopes = zip(*each, strict=True)
+        return float(np.mean(losses)), np.concatenate(pulls) / number, np.sum(slopes, axis=0) / number
 
     def outputs(self, parameters: Array, query: Array) -> Array:
         """Return the mean of the models' log-probabilities, or of their values, for one person."""
-        found = [part.outputs(own, query) for part, own in zip(self.parts, self.split(parameters), strict=True)]
-        return np.mean(found if self.model.regresses else [_log_probabilities(one) for one in found], axis=0)
+        found = self._each("outputs", self.split(parameters), [query] * len(self.parts))
+        return np.mean(found if self.model.regresses else [*map(_log_probabilities, found)], axis=0)
 
     def parameters(self, flat: Array) -> list[Any]:
         """Return each model's parameters, as they apply to features as they were given."""
-        return [part.parameters(own) for part, own in zip(self.parts, self.split(flat), strict=True)]
+        return self._each("parameters", self.split(flat))
 
 
 def _log_probabilities(outputs: Any) -> Any:

@@ -31,7 +31,7 @@ from oar.checks import check_flag, with_near_names
 from oar.errors import OptionError
 from oar.models.differentiable import Differentiable
 from oar.models.protocol import delegated
-from oar.models.training import ALL, Array, ByColumns, Columns, Fit, Some, goals
+from oar.models.training import ALL, Array, Columns, Fit, Some, goals
 from oar.people import Population
 
 FLAT = float(np.finfo(np.float64).eps)  # times the number of people: the share of averages that may be rounding
@@ -271,7 +271,7 @@ class ScaledSignal(NamedTuple):
 
     parameters: Array  # parameters, signal: the model's own
     signal: Array
-    centres: Array  # centres, scales: (d,), of features as they were given; 0 and 1 where they are left as they are
+    centres: Array  # centres, scales: (d,), as in `ScaledParameters`
     scales: Array
     shift: Array  # shift, spread: (d,), 0 where no scaler is refitted
     spread: Array
@@ -280,19 +280,19 @@ class ScaledSignal(NamedTuple):
 class ScaledTraining(PreprocessedTraining):
     """Implements `Training` for a model whose features are scaled before it is trained.
 
-    `inner` is bound to `features` (n, d) as scaled for the unmoved people; `columns` (d,) have one that is refitted.
+    `inner`, which can be asked about some columns alone, is bound to `features` (n, d) as scaled for the unmoved
+    people; `columns` (d,) have a scaler that is refitted.
     """
 
     def __init__(
-        self, inner: ByColumns, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
+        self, inner: Any, features: Array, centres: Array, scales: Array, columns: np.ndarray[Any, Any]
     ) -> None:
-        """Keep the parts; the statistics are m₁ and m₂ of the scaled columns."""
         self.inner, self._features = inner, features
         self._centres, self._scales = centres, scales
         self._columns = np.flatnonzero(columns)
         self._extra = self._columns.size
         self.size, self.dimensions, self.weights = inner.size, inner.dimensions, inner.weights
-        self.first = np.concatenate([np.zeros(self._extra), np.ones(self._extra)])
+        self.first = np.repeat([0.0, 1.0], self._extra)  # m₁ and m₂ of the scaled columns
         self.targets = getattr(inner, "targets", None)
         self._before = self._features[:, self._columns]
         self._nearby: tuple[Any, ...] = (None, None, None)  # of the columns that moved last
@@ -366,9 +366,7 @@ class ScaledTraining(PreprocessedTraining):
     def _pulled_back(self, rows: Array, learned: Array, slopes: Array) -> tuple[Array, Array]:
         given, columns = (rows - self._centres) / self._scales, self._columns
         by_scaler = self._by_scaler(slopes[:, columns], given[:, columns], learned)
-        slopes = slopes.copy()
-        slopes[:, columns] /= self._spread(*np.split(learned, 2))
-        return slopes / self._scales, by_scaler
+        return slopes / self._scaler(learned)[1], by_scaler
 
     def score_gradients(self, parameters: Array, features: ScalerInput, signal: Array, columns: Some = ALL) -> Array:
         """Return ∇_x s_i for everyone, in these columns."""
@@ -390,11 +388,10 @@ class ScaledTraining(PreprocessedTraining):
         (mean, square), (along_mean, along_square) = np.split(learned, 2), np.split(along, 2)
         given = getattr(self.inner, "in_given_units", lambda vector: vector)
         columns, spread = self._columns, self._spread(mean, square)
-        centres, scales = self._scaler(mean, square)
         shift, widening = np.zeros((2, self.dimensions))
         shift[columns] = spread * (along_mean + 2 * along_square * mean)
         widening[columns] = spread**2 * along_square
-        return ScaledSignal(given(theta), given(inner), centres, scales, shift, widening)
+        return ScaledSignal(given(theta), given(inner), *self._scaler(learned), shift, widening)
 
     def scores(self, parameters: Array, features: ScalerInput, signal: Array, targets: Array) -> Array:
         """Return s_i (n,) for everyone, if its target were that row of `targets`."""
@@ -404,8 +401,9 @@ class ScaledTraining(PreprocessedTraining):
         values, rows = self.inner.scores(theta, self._seen(features, learned), inner, targets), features.values
         return values + (mean - rows) @ along_mean + (square - rows**2) @ along_square
 
-    def _scaler(self, mean: Array, square: Array) -> tuple[Array, Array]:
+    def _scaler(self, learned: Array) -> tuple[Array, Array]:
         """Return centres and scales (d,) of features as they were given."""
+        mean, square = np.split(learned, 2)
         centres, scales, columns = self._centres.copy(), self._scales.copy(), self._columns
         centres[columns] += scales[columns] * mean
         scales[columns] *= self._spread(mean, square)
@@ -414,13 +412,10 @@ class ScaledTraining(PreprocessedTraining):
     def matrix(self, parameters: Array) -> Array:
         """Return (W, b), (o, d + 1), as they apply to features in the units they were given in; for linear models."""
         theta, learned = self._split(parameters)
-        mean, square = np.split(learned, 2)
+        centres, scales = self._scaler(learned)
         found: Array = self.inner.matrix(theta).copy()
-        columns, spread = self._columns, self._spread(mean, square)
-        found[:, columns] /= spread
-        found[:, -1] -= found[:, columns] @ mean
-        found[:, :-1] /= self._scales
-        found[:, -1] -= found[:, :-1] @ self._centres
+        found[:, :-1] /= scales
+        found[:, -1] -= found[:, :-1] @ centres
         return found
 
     def parameters(self, flat: Array) -> Any:
@@ -428,4 +423,4 @@ class ScaledTraining(PreprocessedTraining):
         if hasattr(self.inner, "matrix"):
             return self.matrix(flat)
         theta, learned = self._split(flat)
-        return ScaledParameters(*self._scaler(*np.split(learned, 2)), self.inner.parameters(theta))
+        return ScaledParameters(*self._scaler(learned), self.inner.parameters(theta))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 
-from oar.checks import is_listing, read_only
+from oar.checks import check_that, is_listing, read_only
 from oar.errors import DataError
 from oar.opening import regular
 from oar.people.parts.part import Part, Rows, as_numbers, checked_weights, sliced
@@ -54,37 +54,28 @@ class ArrayPart(Part):
         return read_only(np.asarray(self.labels[some])), weights
 
 
-def array_parts(features: Any, labels: Any, weights: Any = None, rows: int = PART_ROWS) -> list[ArrayPart]:
-    """Cut arrays that can be sliced into parts; nothing is read."""
+def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
+    """Return people who stay in arrays that can be sliced, or in `.npy` files; nothing is read."""
+    given = {"features": features, "labels": labels, "weights": weights}
+    features, labels, weights = (_on_disk(values, argument) for argument, values in given.items())
     shape: Any = getattr(features, "shape", ())
     if len(shape) != 2:
-        found = (
-            f"shape {tuple(shape)}" if hasattr(features, "shape") else f"an object of type {type(features).__name__}"
-        )
+        kind = f"an object of type {type(features).__name__}"
+        found = f"shape {tuple(shape)}" if hasattr(features, "shape") else kind
         raise DataError(f"features: must be a two-dimensional array on disk (people × features), got {found}.")
     for argument, values in (("labels", labels), ("weights", weights)):
         if values is not None and tuple(np.shape(values)) != (shape[0],):
             raise DataError(f"{argument}: must be one for each of the {shape[0]} people, got shape {np.shape(values)}.")
-    return [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], rows)]
-
-
-def in_arrays(features: Any, labels: Any, weights: Any, names: Any) -> StreamedPopulation:
-    """Return people who stay in arrays that can be sliced, or in `.npy` files."""
-    given = {"features": features, "labels": labels, "weights": weights}
-    opened = [_on_disk(values, argument) for argument, values in given.items()]
-    parts, width = array_parts(*opened), int(opened[0].shape[1])
-    if names is not None and not (is_listing(names) and all(isinstance(name, str) for name in names)):
-        raise DataError(f"names: must be a list of texts, got {names!r}; say names=[…].")
-    known = None if names is None else _different(tuple(names), width)
-    return StreamedPopulation(parts, width, known, None, weights is not None, None, "these arrays")
-
-
-def _different(names: tuple[str, ...], width: int) -> tuple[str, ...]:
-    if len(names) != width:
-        raise DataError(f"names: must be one for each of the {width} features, got {len(names)}.")
-    if len(set(names)) != width:
-        raise DataError(f"names: must differ, got {list(names)}.")
-    return names
+    parts = [ArrayPart(features, labels, weights, start, stop) for start, stop in sliced(shape[0], PART_ROWS)]
+    width = int(shape[1])
+    if names is not None:
+        texts = is_listing(names) and all(isinstance(name, str) for name in names)
+        check_that(texts, "names", "a list of texts", names, "say names=[…]")
+        names = tuple(names)
+        check_that(len(names) == width, "names", f"one for each of the {width} features", len(names))
+        if len(set(names)) != width:
+            raise DataError(f"names: must differ, got {list(names)}.")
+    return StreamedPopulation(parts, width, names, None, weights is not None, None, "these arrays")
 
 
 def _on_disk(values: Any, argument: str) -> Any:

@@ -29,14 +29,6 @@ class DaskPart(Part):
         """The part's name in messages."""
         return f"partition {self.number}"
 
-    def without(self) -> DaskPart:
-        """Return what is sent to a worker, which is handed the arrays there."""
-        return replace(self, held=None)
-
-    def holding(self, arrays: Any) -> DaskPart:
-        """Return the part with its arrays."""
-        return replace(self, arrays=arrays)
-
     def read(self) -> Rows:
         """Return features, labels and weights, which are in memory here."""
         return replace(self.read_labels(), features=as_numbers(self.arrays[0], self.name), names=self.names)

@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -144,10 +144,10 @@ class DaskEngine:
     def _submitted(self, function: Callable[..., Any], part: Any, start: int, given: list[Any], home: str) -> Any:
         """Send one part to its worker; any other may do it if that one is gone."""
         options = {"workers": [home], "allow_other_workers": True, "pure": False}
-        held = _held(part)  # partitions that workers hold are handed over there
-        if held is None:
+        if part.held is None:
             return self.client.submit(function, part, start, *given, **options)
-        return self.client.submit(_with_held, held, function, _described(part), start, *given, **options)
+        # Partitions that workers hold are handed over there.
+        return self.client.submit(_with_held, part.held, function, _described(part), start, *given, **options)
 
     def _received(self, waiting: list[tuple[Any, str]]) -> list[Any]:
         from distributed import KilledWorker
@@ -247,13 +247,13 @@ class DaskEngine:
                     del self._homes[start]
         new = [(part, start) for part, start in zip(parts, starts, strict=True) if start not in self._homes]
         if new:
-            held = [_held(part) for part, _ in new if _held(part) is not None]
+            held = [part.held for part, _ in new if part.held is not None]
             places = self.client.who_has(held) if held else {}
             load = dict.fromkeys(workers, 0)
             for home in self._homes.values():
                 load[home] += 1
             for part, start in new:
-                there = [one for one in places.get(getattr(_held(part), "key", None), ()) if one in workers]
+                there = [one for one in places.get(getattr(part.held, "key", None), ()) if one in workers]
                 home = there[0] if there else min(workers, key=lambda one: load[one] / workers[one])
                 self._homes[start] = home
                 load[home] += 1
@@ -306,16 +306,11 @@ def _sent_once(argument: Any) -> bool:
     return bool(getattr(argument, "sent_once", False))
 
 
-def _held(part: Any) -> Any:
-    """Return the future of a partition that a worker holds, or None."""
-    return getattr(part, "held", None)
-
-
 def _described(part: Any) -> Any:
     """Return what is sent of a part: where it can be read, and nothing that a worker holds."""
-    return part if _held(part) is None else part.without()
+    return part if part.held is None else replace(part, held=None)
 
 
 def _with_held(held: Any, function: Callable[..., Any], part: Any, start: int, *arguments: Any) -> Any:
     """Work on a partition that is in the worker's memory."""
-    return function(part.holding(held), start, *arguments)
+    return function(replace(part, arrays=held), start, *arguments)

@@ -12,10 +12,10 @@ import os
 import zlib
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class ParquetPart(Part):
     group: int
     size: int
     columns: Columns
-    known: str | None = None
+    known: str | None = None  # the digest that its content must have
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -127,10 +127,6 @@ class ParquetPart(Part):
         except (pyarrow.ArrowException, OSError, LookupError, ValueError, MemoryError) as error:
             raise DataError(f"path: {self.name} cannot be read ({_brief(error)}); write this file again.") from None
         return named.hexdigest()
-
-    def known_as(self, content: str | None) -> Self:
-        """Return the part with the digest that its content must have."""
-        return replace(self, known=content)
 
     def stamp(self) -> tuple[str, Stamp]:
         """Return what changes when the file does; one that is not there has none."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,12 @@ class Rows:
         if checked:
             with np.errstate(over="ignore", invalid="ignore"):
                 finite = np.isfinite(found.sum())  # a sum is finite only if all are
-            if not finite:
-                self._check(found, start)
+            if not finite and (bad := np.argwhere(~np.isfinite(found))).size:
+                row, column = bad[0]
+                raise DataError(
+                    f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
+                    f"{repr(self.names[column]) if self.names else column}; drop or impute such values."
+                )
         return found
 
     def weights_of(self, start: int, stop: int) -> NDArray[np.float64] | None:
@@ -64,15 +68,6 @@ class Rows:
         """Return the weights of some consecutive people, which are 1 where all weigh 1."""
         return np.ones(stop - start) if self.weights is None else self.weights[start:stop]
 
-    def _check(self, found: NDArray[np.float64], start: int) -> None:
-        bad = np.argwhere(~np.isfinite(found))
-        if bad.size:
-            row, column = bad[0]
-            raise DataError(
-                f"features: must be finite, got {found[row, column]} in {self.name}, row {start + row}, feature "
-                f"{repr(self.names[column]) if self.names else column}; drop or impute such values."
-            )
-
 
 class Part:
     """Some of the people, by where they can be read; whether arrays change nobody can tell, and nobody looks."""
@@ -81,6 +76,7 @@ class Part:
     name: str  # in messages
     read: Callable[[], Rows]
     read_labels: Callable[[], Rows]  # labels and weights alone; there are no features then
+    held: Any = None  # the future of what a worker of a cluster holds of it
 
     def stamp(self) -> Any:
         """Return something that changes when the data do; None where nobody can tell."""
@@ -89,10 +85,6 @@ class Part:
     def content(self) -> str | None:
         """Return a digest of what the people are read from, by which changes show that no stamp tells; None without."""
         return None
-
-    def known_as(self, content: str | None) -> Self:
-        """Return the part with the digest that its content must have."""
-        return self
 
 
 @dataclass(frozen=True)

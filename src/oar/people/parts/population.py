@@ -7,13 +7,14 @@ says so, and what to do: `people.loaded()` reads them all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import is_listing
+from oar.checks import check_that, is_listing
 from oar.errors import DataError, OptionError
 from oar.people.class_sums import FEW_CLASSES, Sums, of_columns, of_rows
 from oar.people.labels import LabelCoding, label_array, plain
@@ -36,6 +37,10 @@ class StreamedPopulation(Population):
     """People in parts, which an engine reads; made by `Population.from_parquet`, `from_memmap` and `from_dask`."""
 
     streamed = True
+    size: int = 0
+    dimensions: int = 0
+    names: tuple[str, ...] | None = None
+    index: Any = None  # people are called by their position
 
     def __init__(
         self,
@@ -54,8 +59,8 @@ class StreamedPopulation(Population):
         self.engine: Engine = engine or Threads()
         ends = np.cumsum([part.size for part in self.parts])
         self.starts = tuple(int(end - part.size) for end, part in zip(ends, self.parts, strict=True))
-        self._size, self._dimensions, self._names, self._origin = int(ends[-1]), dimensions, names, origin
-        self._target, self._weighted = target, weighted
+        self.size, self.dimensions, self.names, self._origin = int(ends[-1]), dimensions, names, origin
+        self._target, self.weighted = target, weighted
         self._encoding, self._first_weights, self.has_label_rows = None, None, False
         self._sums: dict[int, tuple[Any, Sums]] = {}  # with the stamps of the parts that they are of
         self._known: dict[str, tuple[Any, Any]] = {}  # likewise
@@ -65,26 +70,6 @@ class StreamedPopulation(Population):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the engine behind, which stays where it is, and sums, which are of the files as they are here."""
         return vars(self) | {"engine": Threads(), "_sums": {}}
-
-    @property
-    def size(self) -> int:
-        """How many people there are."""
-        return self._size
-
-    @property
-    def dimensions(self) -> int:
-        """How many features each person has."""
-        return self._dimensions
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The columns' names, or None for plain arrays."""
-        return self._names
-
-    @property
-    def index(self) -> Any:
-        """None: people are called by their position."""
-        return None
 
     # What is known of labels and weights, after one reading of these columns
 
@@ -119,11 +104,11 @@ class StreamedPopulation(Population):
             return self
         other = object.__new__(type(self))  # not by copy, which leaves the engine behind
         other.__dict__.update(self.__dict__)
-        if not is_listing(classes) or not all(isinstance(label, Hashable) for label in classes):
-            raise DataError(f"classes: must be a list of the labels that occur, got {classes!r}.")
+        labels = is_listing(classes) and all(isinstance(label, Hashable) for label in classes)
+        check_that(labels, "classes", "a list of the labels that occur", classes)
         known = [plain(label) for label in classes]
-        if len(set(known)) != len(known) or not known:
-            raise DataError(f"classes: must be different labels, at least one, got {list(classes)!r}.")
+        different = len(set(known)) == len(known) > 0
+        check_that(different, "classes", "different labels, at least one", list(classes))
         other.__dict__["_coding"], other._sums, other._known = LabelCoding(label_array(known)), {}, dict(self._known)
         return other
 
@@ -133,14 +118,14 @@ class StreamedPopulation(Population):
 
     def check_class_weights(self) -> None:
         """Raise a DataError if a class has no weight at all."""
-        if self._weighted or "counts" in self._known:  # else classes were told, and whoever fits will see
+        if self.weighted or "counts" in self._known:  # else classes were told, and whoever fits will see
             self._classes_have_weight = False
             super().check_class_weights()
 
     @property
     def total_weight(self) -> float:
         """The sum of everybody's weights."""
-        if not self._weighted:
+        if not self.weighted:
             return float(self.size)
         if "counts" in self._known:
             return float(sum(self._counts.values()))
@@ -149,18 +134,13 @@ class StreamedPopulation(Population):
     @property
     def weights(self) -> NDArray[np.float64] | None:
         """Everybody's weight: one number a person, in memory; None where all weigh 1."""
-        if not self._weighted:
+        if not self.weighted:
             return None
         return self._kept("weights", lambda: np.concatenate([*self.engine.map(_weights, self.parts, self.starts)]))
 
     @weights.setter
     def weights(self, values: Any) -> None:
         raise self._in_parts("other weights")
-
-    @property
-    def weighted(self) -> bool:
-        """Whether weights differ."""
-        return self._weighted
 
     # Reading
 
@@ -180,7 +160,8 @@ class StreamedPopulation(Population):
 
     def _noting(self, function: Any, arguments: Any, stamps: Any, contents: Any) -> Iterator[Any]:
         known = contents or (None,) * len(self.parts)
-        parts, found = [part.known_as(one) for part, one in zip(self.parts, known, strict=True)], []
+        told: Any = zip(self.parts, known, strict=True)
+        parts, found = [replace(part, known=one) for part, one in told], []
         for content, result in self.engine.map(ContentCheck(function), parts, self.starts, *arguments):
             found.append(content)
             yield result
@@ -192,7 +173,7 @@ class StreamedPopulation(Population):
 
     def find_classes(self, stride: int) -> None:
         """Find the classes, by the reading that also gives `feature_sums` where these can be kept."""
-        if "_coding" not in self.__dict__ and not self._weighted and self.stamps() is not None:
+        if "_coding" not in self.__dict__ and not self.weighted and self.stamps() is not None:
             self.feature_sums(stride)
 
     def feature_sums(self, stride: int) -> Sums:
@@ -204,7 +185,7 @@ class StreamedPopulation(Population):
         stamps = self.stamps()
         if stride in self._sums and stamps is not None and self._sums[stride][0] == stamps:
             return self._sums[stride][1]
-        if "_coding" in self.__dict__ or self._weighted:
+        if "_coding" in self.__dict__ or self.weighted:
             found = added(self.mapped(_feature_sums, self._coding, stride))
         else:
             found = self._sums_and_classes(stride, stamps)
@@ -267,12 +248,12 @@ class StreamedPopulation(Population):
     def loaded(self) -> Population:
         """Return the same people in memory."""
         features, labels = np.empty((self.size, self.dimensions)), []
-        weights: Any = np.empty(self.size) if self._weighted else None
+        weights: Any = np.empty(self.size) if self.weighted else None
         for read, start in zip(self.mapped(_read), self.starts, strict=True):
             stop = start + len(read.labels)
             features[start:stop] = read.slice(0, stop - start)
             labels.append(read.labels)
-            if self._weighted:
+            if self.weighted:
                 weights[start:stop] = read.weights
         everyones: Any = np.concatenate(labels)
         if everyones.dtype.kind == "O":
@@ -299,39 +280,17 @@ class StreamedPopulation(Population):
             "people.loaded() if they fit, or a sample of them."
         )
 
-    @property
-    def features(self) -> NDArray:
-        """There is no array of them."""
+    def _refused(self, *asked: Any, **settings: Any) -> Any:
+        """Refuse what would need an array of everybody."""
         raise self._in_parts(ASKED)
 
-    @property
-    def labels(self) -> NDArray:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    def codes(self, start: int, stop: int) -> Any:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    def class_rows(self) -> NDArray[np.float64]:
-        """There is no array of them."""
-        raise self._in_parts(ASKED)
-
-    value_rows = class_rows
-
-    def with_features(self, features: Any) -> Population:
-        """There are no others."""
-        raise self._in_parts(ASKED)
-
-    some = with_arrays = lacking_classes = of_classes = contributing = relabelled = with_features  # type: ignore[assignment]
+    features = labels = property(_refused)
+    codes = class_rows = value_rows = relabelled = _refused
+    with_features = some = with_arrays = lacking_classes = of_classes = contributing = _refused
 
 
 def chunks_of(
-    read: Rows,
-    start: int,
-    coding: LabelCoding | None,
-    rows: int = CHUNK_ROWS,
-    both: bool = False,
+    read: Rows, start: int, coding: LabelCoding | None, rows: int = CHUNK_ROWS, both: bool = False
 ) -> Iterator[Chunk]:
     """Walk over one part's people; labels are codes, or without a coding values, or `both` where they are numbers."""
     size = len(read.labels)
@@ -386,14 +345,9 @@ def _summed(read: Rows, codes: Any, classes: int, stride: int) -> Sums:
     if isinstance(read.features, tuple) and classes <= FEW_CLASSES:
         total = of_columns(read.features, codes, read.weights, classes, stride)
     else:
+        how = classes, stride
         total = added(
-            of_rows(
-                read.slice(first, last, checked=False),
-                codes[first:last],
-                read.weights_of(first, last),
-                classes,
-                stride,
-            )
+            of_rows(read.slice(first, last, checked=False), codes[first:last], read.weights_of(first, last), *how)
             for first, last in sliced(len(codes), SUMMED_ROWS)
         )
     if not all(np.isfinite(one).all() for one in total):

@@ -114,13 +114,11 @@ def check_finite(values: NDArray, argument: str, names: tuple[str, ...] | None =
             bad = np.argwhere(~np.isfinite(chunk.astype(np.float64)))
         if not bad.size:
             continue
-        place = bad[0]
-        row = f"row {start + place[0]}"
-        column = ""
-        if values.ndim == 2:
-            column = f", column {names[place[1]]!r}" if names else f", column {place[1]}"
+        row, *columns = bad[0]
+        where = "".join(f", column {names[place]!r}" if names else f", column {place}" for place in columns)
         raise DataError(
-            f"{argument}: must be finite, got {chunk[tuple(place)]} in {row}{column}; drop or impute such values."
+            f"{argument}: must be finite, got {chunk[row, *columns]} in row {start + row}{where}; drop or impute such "
+            "values."
         )
 
 
@@ -187,10 +185,9 @@ def as_floats(values: Any, argument: str) -> NDArray[np.float64]:
     values = in_memory(values, argument)
     try:
         raw = np.asarray(values)
-        if raw.dtype.kind not in "biufO" or (
-            raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
-        ):
-            raise TypeError(f"got {raw.dtype if raw.dtype.kind != 'O' else 'text'}")
+        text = raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
+        if text or raw.dtype.kind not in "biufO":
+            raise TypeError(f"got {'text' if text else raw.dtype}")
         return np.array(raw, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{argument}: must be numbers ({error}).") from None
@@ -225,7 +222,8 @@ def in_memory(values: Any, argument: str) -> Any:
     ours = isinstance(values, np.ndarray | list | tuple) or type(values).__module__.partition(".")[0] == "pandas"
     if ours or hasattr(values, "iloc") or hasattr(values, "tocsr"):
         return values
-    if _is_table(values):
+    named = hasattr(values, "columns") or hasattr(values, "column_names")
+    if named and (hasattr(values, "to_pandas") or hasattr(values, "__dataframe__")):  # another library's table
         return _framed(values, argument)
     if not hasattr(values, "__array__") or not (hasattr(values, "shape") or hasattr(values, "to_pandas")):
         return values
@@ -239,12 +237,6 @@ def in_memory(values: Any, argument: str) -> Any:
         ) from None
     # Numbers of 8 or 16 bits that NumPy does not know (bfloat16) are records to it.
     return array.astype(np.float64) if array.dtype.kind == "V" and array.dtype.names is None else array
-
-
-def _is_table(values: Any) -> bool:
-    """Report whether this is a table of another library, which has columns and can be handed on."""
-    named = hasattr(values, "columns") or hasattr(values, "column_names")
-    return named and any(hasattr(values, way) for way in ("to_pandas", "__dataframe__"))
 
 
 def _framed(values: Any, argument: str) -> Any:

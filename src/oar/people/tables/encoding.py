@@ -39,9 +39,8 @@ class Encoding:
         """The positions of each column's coordinates."""
         found, start = {}, 0
         for column in self.schema:
-            width = len(column.levels) if column.kind == "category" else 1
-            found[column.name] = slice(start, start + width)
-            start += width
+            stop = start + (1 if column.ordered else len(column.levels))
+            found[column.name], start = slice(start, stop), stop
         return found
 
     @cached_property
@@ -52,12 +51,8 @@ class Encoding:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The coordinates' names: a column's own, or "column=level"."""
-        found: list[str] = []
-        for column in self.schema:
-            found += (
-                [f"{column.name}={level}" for level in column.levels] if column.kind == "category" else [column.name]
-            )
-        return tuple(found)
+        levels = {one.name: [f"{one.name}={level}" for level in one.levels] for one in self.schema if not one.ordered}
+        return tuple(name for column in self.schema for name in levels.get(column.name, [column.name]))
 
     @cached_property
     def scaled(self) -> NDArray[np.bool_]:
@@ -90,9 +85,8 @@ class Encoding:
             point = self._usual(row)
             if point is not None:
                 return point
-            return self.encode(
-                pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()}), argument
-            )[0]
+            frame = pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()})
+            return self.encode(frame, argument)[0]
         raise DataError(
             f"{argument}: must be a row of the table (a Series, a dict or a frame of one row), because columns are "
             f"matched by name; got {type(row).__name__}."
@@ -141,9 +135,10 @@ class Encoding:
         """Return a frame with the columns, levels and dtypes that were encoded."""
         import pandas
 
-        columns = {}
-        for column, dtype in zip(self.schema, self.dtypes, strict=True):
-            columns[column.name] = _values(column, rows[:, self.places[column.name]], dtype, index)
+        columns = {
+            column.name: _values(column, rows[:, self.places[column.name]], dtype, index)
+            for column, dtype in zip(self.schema, self.dtypes, strict=True)
+        }
         return pandas.DataFrame(columns, index=index)
 
     def decode_row(self, point: Array, index: Any = None) -> Row:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
+import gzip
 import inspect
+import io
 import lzma
 import os
 import re
@@ -11,33 +14,22 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from oar.checks import choose
 from oar.errors import DataError, OARError, OptionError, StorageError
-from oar.opening import regular
-from oar.opening.memory import available
-from oar.opening.unpacking import check_unpacked
-from oar.people.tables.compressed import unpacked
+from oar.opening import BoundedReader, regular
+from oar.opening.unpacking import available, check_unpacked
 from oar.people.wording import nearest, repeated, shown
 from oar.typing import FilePath
 
 LARGEST_CELL = 10_000  # characters; more is a quote that was never closed, or a document
 BLOCK = 1 << 20  # bytes
-# What pandas, and those who unpack for it, say of a text that is damaged; RuntimeError where it needs a password.
-UNREADABLE = (
-    OSError,
-    EOFError,
-    LookupError,
-    ValueError,
-    OverflowError,
-    RuntimeError,
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-)
+# What those who unpack, and pandas, say of a text that is damaged; RuntimeError where it needs a password.
+NOT_UNPACKED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+UNREADABLE = (*NOT_UNPACKED, OSError, EOFError, LookupError, ValueError, OverflowError, RuntimeError)
 DELIMITERS = (";", "\t", "|", ",", " ")
 LETTERS = 4_096  # bytes in which a header's first letters are
 WHOLE, LONG = r"[+-]?\d+", r"[+-]?\d{19,}"
@@ -45,21 +37,10 @@ FOUND = (";", "\t", "|")  # those that are found without being named: a blank ma
 LOOKED_AT = 100  # lines
 # What says where a line and a cell end: the header is read once more with these, and nothing else.
 LAYOUT = (
-    "sep",
-    "delimiter",
-    "encoding",
-    "encoding_errors",
-    "compression",
-    "quotechar",
-    "quoting",
-    "escapechar",
-    "doublequote",
-    "comment",
-    "skiprows",
-    "skip_blank_lines",
-    "skipinitialspace",
-    "engine",
+    "sep delimiter encoding encoding_errors compression quotechar quoting escapechar doublequote comment skiprows "
+    "skip_blank_lines skipinitialspace engine"
 )
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARKS = {  # the longer ones first
     b"\xff\xfe\x00\x00": "utf-32",
     b"\x00\x00\xfe\xff": "utf-32",
@@ -100,9 +81,8 @@ def read_table(path: FilePath, *, by_place: bool = False, **options: Any) -> Any
     frame = _in_percent(frame, options)
     _check_delimiter(frame.columns, path)
     if not {"header", "names"} & set(options):
-        layout = {name: value for name, value in options.items() if name in LAYOUT}
-        first = _csv(path, layout | {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False})
-        _check_header(list(first.iloc[0]), path, bool({"index_col", "usecols"} & set(options)) or by_place)
+        first, indexed = _csv(path, _raw(options, nrows=1)), bool({"index_col", "usecols"} & set(options))
+        _check_header(list(first.iloc[0]), path, indexed or by_place)
         frame = _named(frame, path, by_place)
     return _checked(frame, path)
 
@@ -137,22 +117,24 @@ def called_by_place(name: str) -> tuple[str, ...]:
     return tuple(f"Unnamed: {int(place) - 1}" for place in re.findall(r"\Acolumn ([1-9]\d*)\Z", name))
 
 
+def _raw(options: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """Return the options by which cells are read as they are, the header's among them."""
+    layout = {name: value for name, value in options.items() if name in LAYOUT.split()}
+    return layout | {"header": None, "dtype": str, "keep_default_na": False} | others
+
+
 def _found_delimiter(path: Path, options: dict[str, Any]) -> str | None:
     """Return what every line of a file's beginning has equally often where the header has no comma; None if unsure."""
-    layout = {name: value for name, value in options.items() if name in LAYOUT}
-    raw = layout | {"header": None, "nrows": LOOKED_AT, "dtype": str, "keep_default_na": False}
     try:
-        if _csv(path, raw | {"sep": ",", "nrows": 1}).shape[1] > 1:
+        if _csv(path, _raw(options, sep=",", nrows=1)).shape[1] > 1:
             return None
     except OARError:
         return None  # whatever it is, reading it says so
     for delimiter in FOUND:
-        try:
-            cells = _csv(path, raw | {"sep": delimiter})
-        except OARError:
-            continue  # a line with more cells than the header
-        if cells.shape[1] > 1 and not cells.isna().to_numpy().any():
-            return delimiter
+        with suppress(OARError):  # a line with more cells than the header
+            cells = _csv(path, _raw(options, sep=delimiter, nrows=LOOKED_AT))
+            if cells.shape[1] > 1 and not cells.isna().to_numpy().any():
+                return delimiter
     return None
 
 
@@ -164,7 +146,7 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         choose("options", name, list(inspect.signature(pandas.read_excel).parameters)[1:])
     if isinstance(options.get("sheet_name", 0), list | type(None)):
         raise OptionError("options: sheet_name must be one sheet, got several; name one.")
-    usual: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"}
+    settings: dict[str, Any] = {"sheet_name": 0, "engine": "openpyxl"} | options
     needs = (
         "path: workbooks need openpyxl, which is not installed; pip install 'oar-recourse[excel]', or save the sheet "
         "as .csv."
@@ -175,9 +157,9 @@ def _book(path: Path, options: dict[str, Any]) -> Any:
         with zipfile.ZipFile(path) as archive:
             for part in archive.infolist():
                 check_unpacked(str(path), part.compress_size, part.file_size)
-        _check_sheet(path, usual | options)
-        header: Any = pandas.read_excel(path, **usual | options | {"header": None, "nrows": 1, "dtype": str})
-        frame: Any = pandas.read_excel(path, **usual | options)
+        _check_sheet(path, settings)
+        header: Any = pandas.read_excel(path, **settings | {"header": None, "nrows": 1, "dtype": str})
+        frame: Any = pandas.read_excel(path, **settings)
     names = [] if not len(header) else ["" if name != name else str(name) for name in header.iloc[0]]
     _check_header(names, path, nameless=True)
     return _checked(frame.rename(columns=str), path)
@@ -193,22 +175,20 @@ def _check_sheet(path: Path, options: dict[str, Any]) -> None:
     with pandas.ExcelFile(path, engine=options["engine"]) as book:
         sheets = book.sheet_names
     if wanted not in (sheets if isinstance(wanted, str) else range(len(sheets))):
-        listed = ", ".join(shown(name) for name in sheets[:30])
         raise OptionError(
-            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are {listed}."
-            f"{nearest(wanted, sheets)}"
+            f"sheet_name: must be a sheet of {path.name}, got {shown(wanted)}; its sheets are "
+            f"{', '.join(map(shown, sheets[:30]))}.{nearest(wanted, sheets)}"
         )
 
 
 def _check_letters(path: Path, options: dict[str, Any]) -> None:
     """Raise for letters of two bytes that nothing marks: older pandas take the first NUL for the end of a name."""
     try:
-        with unpacked(path, options) as (source, _):
-            if source is not path:
-                start = source.read(LETTERS)
-            else:
-                with open(path, "rb") as file:
-                    start = file.read(LETTERS)
+        with (
+            _unpacked(path, options) as (source, _),
+            open(path, "rb") if source is path else nullcontext(source) as file,
+        ):
+            start = file.read(LETTERS)
     except (*UNREADABLE, OARError):
         return  # whatever it is, reading it says so
     if b"\0" in start.split(b"\n")[0] and not start.startswith(tuple(BYTE_ORDER_MARKS)):
@@ -239,15 +219,13 @@ def _in_percent(frame: Any, options: dict[str, Any]) -> Any:
     """Return the frame with texts such as 5% as numbers, 5; `frame.attrs["percent"]` names these columns."""
     from oar.people.tables.schema import PERCENT
 
-    kept, found = _told(frame, options.get("dtype")), []
+    kept, found, commas = _told(frame, options.get("dtype")), [], options.get("decimal") == ","
     for name in frame.select_dtypes(include=["object", "string"]).columns:
         present = frame[name].dropna()
         if name in kept or not len(present) or not all(isinstance(value, str) for value in present):
             continue
         texts = present.str.strip()
-        if texts.str.fullmatch(PERCENT.pattern).all() and texts.str.contains(",").any() <= (
-            options.get("decimal") == ","
-        ):
+        if texts.str.fullmatch(PERCENT.pattern).all() and (commas or not texts.str.contains(",").any()):
             numbers = texts.str.rstrip("% \u00a0\u202f").str.replace(",", ".").astype(float)
             frame = frame.assign(**{name: numbers.reindex(frame.index)})
             found.append(name)
@@ -271,10 +249,10 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Length of header or names", pandas.errors.ParserWarning)
-            with unpacked(path, options) as (source, how):
+            with _unpacked(path, options) as (source, how):
                 return pandas.read_csv(source, **how)
     except pandas.errors.ParserWarning:
-        with unpacked(path, options) as (source, how):
+        with _unpacked(path, options) as (source, how):
             header = list(pandas.read_csv(source, **how | {"nrows": 0}).columns)
         _check_delimiter(header, path)
         raise DataError(
@@ -298,6 +276,33 @@ def _csv(path: Path, options: dict[str, Any]) -> Any:
         raise StorageError(f"path: {path} does not fit into memory; as Parquet it is read in parts.") from None
     except UNREADABLE as error:
         raise StorageError(f"path: {path} cannot be read as a table: {_line(error)}") from None
+
+
+@contextmanager
+def _unpacked(path: Path, options: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield what pandas is to read a text from, and with which options: the path itself where nothing is packed.
+
+    Compressed texts are opened here rather than by pandas, so that what they unpack to can be bounded.
+    """
+    ending = path.suffix.lower()
+    if options.get("compression", "infer") != "infer" or ending not in (*OPENERS, ".zip"):
+        yield path, options
+        return
+    with (
+        _zipped(path) if ending == ".zip" else OPENERS[ending](path, "rb") as content,
+        io.BufferedReader(BoundedReader(content, str(path), path.stat().st_size)) as source,
+    ):
+        yield source, options | {"compression": None}
+
+
+@contextmanager
+def _zipped(path: Path) -> Iterator[Any]:
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1:
+            raise StorageError(f"path: {path} must hold one file, got {len(members)}; unpack it, and name one of them.")
+        with archive.open(members[0]) as content:
+            yield content
 
 
 def _place(path: Path, error: UnicodeDecodeError) -> str:

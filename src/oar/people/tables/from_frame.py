@@ -47,9 +47,7 @@ def read_frame(
     schema = schema or Schema.infer(features)
     encoding = Encoding(schema, tuple(features[name].dtype for name in schema.names if name in features))
     # Nobody else holds these coordinates, so that there is nothing to copy them for.
-    coordinates = pandas.DataFrame(
-        encoding.encode(features), index=features.index, columns=list(encoding.names), copy=False
-    )
+    coordinates = pandas.DataFrame(encoding.encode(features), features.index, list(encoding.names), copy=False)
     given = None if weights is None else frame[weights]
     return coordinates, frame[target], given, encoding, gaps if gaps.any() else None
 

@@ -25,6 +25,7 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
     gaps = frame.isna()
     if not gaps.to_numpy().any():
         return frame
+    unlabelled = [name for name in never_filled if gaps[name].any()]
     empty = [name for name in frame.columns if gaps[name].all()]
     if empty:
         raise DataError(
@@ -33,15 +34,11 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
     if missing == "refuse":
         name = next(name for name in frame.columns if gaps[name].any())
         row, count = frame.index[gaps[name]][0], int(gaps.any(axis=1).sum())
-        unlabelled = [name for name in never_filled if gaps[name].any()]
-        remedy = (
-            f"; column {shown(unlabelled[0])} is never filled in: choose missing='drop' to leave these people out."
-            if unlabelled
-            else "; choose missing='drop' to leave these people out, or missing='impute' to fill in medians and modes."
-        )
+        never = f" column {shown(unlabelled[0])} is never filled in:" if unlabelled else ""
+        instead = "" if unlabelled else ", or missing='impute' to fill in medians and modes"
         raise DataError(
             f"frame: must not have missing values, got some in {count} of {len(frame)} rows, the first in column "
-            f"{shown(name)}, row {shown(row)}{remedy}"
+            f"{shown(name)}, row {shown(row)};{never} choose missing='drop' to leave these people out{instead}."
         )
     if missing == "drop":
         kept = frame[~gaps.any(axis=1)]
@@ -52,12 +49,11 @@ def without_missing(frame: Any, schema: Schema | None, missing: str, never_fille
                 f"columns such as {shown(worst)}, which lacks {gaps[worst].mean():.0%}."
             )
         return kept
-    for name in never_filled:
-        if gaps[name].any():
-            raise DataError(
-                f"frame: column {shown(name)} has missing values, and a label or a weight is not filled in; drop these "
-                "rows first (df.dropna(subset=[…])), or choose missing='drop'."
-            )
+    if unlabelled:
+        raise DataError(
+            f"frame: column {shown(unlabelled[0])} has missing values, and a label or a weight is not filled in; drop "
+            "these rows first (df.dropna(subset=[…])), or choose missing='drop'."
+        )
     return _filled(frame, frame, schema or Schema.infer(frame.drop(columns=list(never_filled))))
 
 

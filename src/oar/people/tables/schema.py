@@ -79,14 +79,18 @@ class Column:
             return
         if len(self.levels) < 1:
             raise OptionError(f"columns.{self.name} levels: must name the values of this {self.kind}, got none.")
-        if len(set(self.levels)) < len(self.levels):
-            twice = next(level for level in self.levels if self.levels.count(level) > 1)
-            raise OptionError(f"columns.{self.name} levels: must differ, got {twice!r} twice.")
+        if twice := repeated(self.levels):
+            raise OptionError(f"columns.{self.name} levels: must differ, got {twice[0]!r} twice.")
 
     @property
     def ordered(self) -> bool:
         """Whether its values are on a line."""
         return self.kind != "category"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the largest coordinate of values on a line; infinite where the kind sets no end."""
+        return {"boolean": (0.0, 1.0), "ordinal": (0.0, len(self.levels) - 1.0)}.get(self.kind, (-np.inf, np.inf))
 
     @property
     def whole(self) -> bool:
@@ -137,9 +141,8 @@ class Schema:
 
     def replace(self, name: str, **changes: Any) -> Schema:
         """Return a schema with one column changed: its kind, its levels, or both."""
-        known = {field.name for field in dataclasses.fields(Column)} - {"name"}
         for key in changes:
-            choose("replace", key, sorted(known))
+            choose("replace", key, ("kind", "levels"))
         old = self[name]
         if "kind" in changes and changes["kind"] not in WITH_LEVELS:
             changes.setdefault("levels", ())
@@ -147,11 +150,9 @@ class Schema:
         return Schema(tuple(changed if column is old else column for column in self.columns))
 
     def __str__(self) -> str:
-        rows = [("column", "kind", "levels")]
-        for column in self.columns:
-            joint = " < " if column.kind == "ordinal" else ", "
-            rows.append((column.name, column.kind, joint.join(str(level) for level in column.levels)))
-        return lined_up(rows)
+        joints = {"ordinal": " < ", "category": ", "}
+        told = ((one.name, one.kind, joints.get(one.kind, "").join(map(str, one.levels))) for one in self.columns)
+        return lined_up([("column", "kind", "levels"), *told])
 
     def to_toml(self) -> str:
         """Return the schema as TOML."""
@@ -216,31 +217,22 @@ class Schema:
                 raise DataError(f"columns: names must be text, got {name!r}; use df.rename(columns=str).")
         if twice := repeated(names):
             raise DataError(f"columns: names must differ, got {shown(twice[0])} twice; rename one.")
-        columns, dates = [], []
+        columns, dates, otherwise = [], [], ""
         for name in names:
             try:
                 columns.append(_infer_column(name, frame[name]))
             except _Dates as found:  # which are often several: all are named at once
-                dates.append(found)
+                dates.append(repr(name))
+                otherwise = otherwise or str(found)
+        if len(dates) > 1:
+            raise DataError(f"columns {', '.join(dates)}: {_DATES}{otherwise.replace('it', 'them', 1)}")
         if dates:
-            raise _all_dates(dates)
+            raise DataError(f"column {dates[0]}: {_DATES}{otherwise}")
         return Schema(tuple(columns))
 
 
 class _Dates(DataError):
-    """A column of dates."""
-
-    def __init__(self, name: str, more: str = "") -> None:
-        super().__init__(f"column {name!r}: {_DATES}{more}")
-        self.name, self.more = name, more
-
-
-def _all_dates(found: list[_Dates]) -> DataError:
-    """Return the error that names every column of dates."""
-    if len(found) == 1:
-        return DataError(str(found[0]))
-    more = next((each.more for each in found if each.more), "")
-    return DataError(f"columns {', '.join(repr(each.name) for each in found)}: {_DATES}{more.replace('it', 'them', 1)}")
+    """A column of dates, with what to do if it is none."""
 
 
 def _infer_column(name: str, values: Any) -> Column:
@@ -260,7 +252,7 @@ def _infer_column(name: str, values: Any) -> Column:
             raise DataError(f"column {name!r}: must be real numbers, got {values.dtype}.")
         return Column(name, _kind_of_numbers(present.to_numpy(dtype=np.float64)))
     if values.dtype.kind in "mM" or isinstance(values.dtype, pandas.DatetimeTZDtype | pandas.PeriodDtype):
-        raise _Dates(name)
+        raise _Dates
     return _infer_objects(name, present)
 
 
@@ -289,7 +281,7 @@ def _infer_objects(name: str, present: Any) -> Column:
                 "if it is an identifier."
             ) from None
     if kinds <= {"date", "datetime", "Timestamp", "timedelta", "Timedelta", "time"}:
-        raise _Dates(name)
+        raise _Dates
     if len(kinds) == 1 and kinds != {"text"}:
         value = present.iloc[0]
         raise DataError(
@@ -334,7 +326,7 @@ def _check_texts(name: str, levels: list[str]) -> None:
         )
     others = [level for level in levels if level not in set(numbers)]
     if all(_DATE.fullmatch(level.strip()) for level in levels):
-        raise _Dates(name, " If these are categories, convert it with astype('category').")
+        raise _Dates(" If these are categories, convert it with astype('category').")
     gaps = bool(numbers) and {level.strip() for level in others} <= GAPS
     # "1", "2", "3" and "4+" are groups; "1", "5", "7" and "foo" are numbers and a slip.
     slip = len(numbers) >= FEWEST_NUMBERS and len(numbers) > len(others) and not any(map(_DIGIT.search, others))
@@ -388,11 +380,7 @@ def _family(kind: type) -> str:
 
 def toml_key(name: str) -> str:
     """Return a name as a key of TOML."""
-    return (
-        name
-        if name and all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
-        else toml_value(name)
-    )
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_list(values: Iterable[Any]) -> str:

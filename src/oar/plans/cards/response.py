@@ -1,6 +1,6 @@
 """Everyone's own answer to a signal: the move that maximises its score, and where the score is level, the usual move.
 
-    max  s(x + δ) − κ/2 ‖δ − m‖²   over ‖δ‖_p ≤ r          s = vᵀ∇_θ ℓ (oar.models.score), m the usual move, κ ≥ 0 small
+    max  s(x + δ) − κ/2 ‖δ − m‖²   over ‖δ‖_p ≤ r          s = vᵀ∇_θ ℓ (`AutodiffScore`), m the usual move, κ ≥ 0 small
 
 has the gradient ∇_x s(x + δ) − κ (δ − m). Without κ, and where the limit binds, the answer is a fixed point
 δ = r · argmax_{‖e‖_p ≤ 1} ⟨∇_x s(x + δ), e⟩; but a whole face of the ball can be optimal (p = 1, p = ∞, flat scores),

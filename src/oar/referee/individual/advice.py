@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limit, Limits
 from oar.actions.limits.links import LinearExpression, parse_links
@@ -28,14 +27,13 @@ from oar.plans import MemberPlan
 from oar.problem import Problem, Query
 from oar.referee import audit
 from oar.referee.centroids import centroids_of
-from oar.referee.table_moves import NeighbourDistances, holds
+from oar.referee.contributions import Array
+from oar.referee.table_moves import NeighbourDistances, holds, number_of, spread_of, unit_of
 from oar.referee.verdicts import judged
 from oar.referee.witnesses.refits import WitnessRefit, refit
 
-Array = NDArray[np.float64]
 SLACK = 1e-9  # share of the numbers in a link or a rule by which rounding may miss it; a column's own bounds are exact
 COST_SLACK = 1e-6  # share of a cost
-CONSTANT = 1e-9  # share of a column's mean below which its spread is rounding: it never varies
 _BACKTICKED = re.compile(r"`([^`]+)`")
 _CHANGE = "_change_of"
 
@@ -104,24 +102,13 @@ def broken_limits(
     for column in people.table.schema:
         old, new = before[column.name], after[column.name]
         if column.kind != "category":
-            ranks_before[column.name], ranks_after[column.name] = _number(column, old), _number(column, new)
+            ranks_before[column.name], ranks_after[column.name] = number_of(column, old), number_of(column, new)
         found += _broken_column(people, column, allowed.get(column.name, Limit()), old, new)
     for text in limits.links:
         found += _broken_link(text, ranks_before, ranks_after)
     for rule in limits.parsed_rules:
         found += _broken_rule(rule, before, after, people, (ranks_before, ranks_after))
     return tuple(found)
-
-
-def places_of(people: Population, limits: Limits) -> NeighbourDistances | None:
-    """Return where people are; None where people may go anywhere."""
-    asked, columns = limits.plausible, []
-    if asked is None:
-        return None
-    for column in people.table.schema:
-        limit = limits.columns.get(column.name, Limit())
-        columns.append((people.table.places[column.name], float(limit.cost) / _unit(people, column, limit)))
-    return NeighbourDistances(np.asarray(people.features, dtype=np.float64), columns, asked.neighbours, asked.share)
 
 
 def not_plausible(
@@ -169,8 +156,8 @@ def _says(
     column, value = people.table.schema[said.name], after[said.name]
     if column.kind == "category":
         return bool((value == said.value) == (said.operator == "=="))
-    now, edge = _number(column, value), _number(column, said.value)
-    size = max(abs(now), abs(_number(column, before[said.name])), _spread(people, column) or 1.0)
+    now, edge = number_of(column, value), number_of(column, said.value)
+    size = max(abs(now), abs(number_of(column, before[said.name])), spread_of(people, column) or 1.0)
     slack = 0.0 if column.whole else max(SLACK * size, 4 * _rounding(value) * abs(now))
     return bool(holds(said.operator, now, edge, slack, surely))
 
@@ -186,8 +173,8 @@ def cost_again(
             continue
         limit = limits.columns.get(column.name, Limit())
         flat = kind == "l0" or column.kind in ("boolean", "category")
-        change = 1.0 if flat else abs(_number(column, new) - _number(column, old))
-        found[column.name] = float(limit.cost) * change / (1.0 if flat else _unit(people, column, limit))
+        change = 1.0 if flat else abs(number_of(column, new) - number_of(column, old))
+        found[column.name] = float(limit.cost) * change / (1.0 if flat else unit_of(people, column, limit))
     return found
 
 
@@ -208,25 +195,6 @@ def total(costs: Mapping[str, float], kind: str) -> float:
     return math.hypot(*costs.values()) if kind == "l2" else math.fsum(costs.values())
 
 
-def _unit(people: Population, column: Column, limit: Limit) -> float:
-    """Return by how much a column changes at its cost: by its own unit, by a flip or switch, or by its spread."""
-    if column.kind in ("boolean", "category"):
-        return 1.0
-    return limit.unit or _spread(people, column) or 1.0
-
-
-def _spread(people: Population, column: Column) -> float:
-    """Return a column's standard deviation; 0 where it is rounding."""
-    values = np.asarray(people.features[:, people.table.places[column.name].start], dtype=np.float64)
-    middle = np.average(values, weights=people.weights)
-    found = math.sqrt(np.average((values - middle) ** 2, weights=people.weights))
-    return found if found > CONSTANT * abs(float(middle)) else 0.0
-
-
-def _number(column: Column, value: Any) -> float:
-    return float(column.levels.index(value)) if column.kind == "ordinal" else float(value)
-
-
 def _broken_column(people: Population, column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare one column's value before and after; who was outside a bound may stay there, or come nearer."""
     if old == new:
@@ -238,7 +206,7 @@ def _broken_column(people: Population, column: Column, limit: Limit, old: Any, n
         found = _broken_number(column, limit, old, new)
     elif new not in column.levels or (limit.levels is not None and new not in limit.levels):
         found = [f"{name} may not be switched to {new!r}"]
-    priced = column.kind in ("boolean", "category") or limit.unit is not None or _spread(people, column)
+    priced = column.kind in ("boolean", "category") or limit.unit is not None or spread_of(people, column)
     if not priced:
         found.append(f"{name} never varies, so nothing says what its change to {new!r} costs: set unit")
     return found
@@ -246,7 +214,7 @@ def _broken_column(people: Population, column: Column, limit: Limit, old: Any, n
 
 def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str]:
     """Compare what is on a line with its direction, bounds and step: to the digit, as its own dtype has them."""
-    name, start, end = column.name, _number(column, old), _number(column, new)
+    name, start, end = column.name, number_of(column, old), number_of(column, new)
     found = []
     if limit.direction is not None and (end - start) * {"up": 1, "down": -1}[limit.direction] < 0:
         found.append(f"{name} may only go {limit.direction} and changes from {old!r} to {new!r}")
@@ -254,7 +222,7 @@ def _broken_number(column: Column, limit: Limit, old: Any, new: Any) -> list[str
         found.append(f"{name} must be true or false and becomes {new!r}")
     for bound, sign, word in ((limit.lower, -1, "below"), (limit.upper, 1, "above")):
         if bound is not None:
-            edge = _number(column, bound)
+            edge = number_of(column, bound)
             if isinstance(new, np.floating):  # which may have no such number, only one next to it
                 edge = sign * max(sign * edge, sign * float(new.dtype.type(edge)))
             if sign * end > max(sign * edge, sign * start):

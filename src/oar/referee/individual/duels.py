@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from oar.problem import Problem
 from oar.referee.centroids import ties_of
-from oar.referee.verdicts import TIE
+from oar.referee.contributions import Array
+from oar.referee.verdicts import TIE, UNIT
 
 if TYPE_CHECKING:
     from oar.referee.individual.advice import Judge
 
-Array = NDArray[np.float64]
-UNIT = 2.0**-52
 FAR = 1e150  # past that, squares overflow
 
 

@@ -18,17 +18,15 @@ of each class. With t_g of the goal's class the others must keep Σ t_c ≤ m �
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.people import Population
 from oar.plans.proof import Proof
 from oar.problem import Problem
 from oar.referee.centroids import UnmovedCentroids, ties_of
-from oar.referee.contributions import ALLOWED
+from oar.referee.contributions import ALLOWED, Array
 from oar.referee.verdicts import SURELY, UNIT, improbable, proved
 
-Array = NDArray[np.float64]
 BY = "distances to centroids, bounded by how far their members can move them"
 MOST_PAIRS = 20_000_000  # numbers of members that are put together one by one
 MULTIPLIERS = 64

@@ -15,16 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models import TestTimeBatchNorm
 from oar.models.batch_norm.model import Sides, sides_of
 from oar.plans.proof import Proof
 from oar.problem import Problem
-from oar.referee.contributions import ALLOWED
+from oar.referee.contributions import ALLOWED, Array
 from oar.referee.verdicts import UNIT, proved
 
-Array = NDArray[np.float64]
 BY = "how far members can push each normalised unit"
 ALIKE = 1e-12
 ROUNDED = 1e-13  # share of the largest numbers that rounding of affine maps and means may take

@@ -27,11 +27,10 @@ from oar.estimators.tree_boxes import ScaledTree
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
 from oar.referee.black_box import heard_at, judged_outputs
-from oar.referee.contributions import ALLOWED
+from oar.referee.contributions import ALLOWED, Array
 from oar.referee.verdicts import UNIT, proved
 from oar.retraining.black_box import ROUNDED, neighbours_of
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.intp]
 LEAVES = "all leaves within the budget, as boxes"
 VOTES = "all votes that can be had, by the distances that members can be at"

@@ -9,17 +9,15 @@ where the budget is spent against the slope.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.plans.individual.certificate import Certificate, Leaf, Statement
 from oar.plans.proof import Hints, Proof
 from oar.problem import Problem
-from oar.referee.contributions import ALLOWED
+from oar.referee.contributions import ALLOWED, Array
 from oar.referee.individual.duels import Moves, UnmovedRefit, duels, seen_slopes
 from oar.referee.verdicts import UNIT, loss_of_kind, proved, slopes_of_kind
 from oar.referee.witnesses.refits import kind_of_loss
 
-Array = NDArray[np.float64]
 HALF_SPACES = "multipliers for the half-spaces that the query would have to be in"
 TANGENT = "the tangent of a convex loss"
 

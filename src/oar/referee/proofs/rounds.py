@@ -19,11 +19,11 @@ from oar.online.centroid_weights import centroid_weights
 from oar.online.stream import HISTORY
 from oar.plans.proof import Proof
 from oar.referee.centroids import UnmovedCentroids
+from oar.referee.contributions import Array
 from oar.referee.proofs.balls import BY, within_radii
 from oar.referee.rounds import averaged_by_round
 from oar.referee.verdicts import UNIT
 
-Array = NDArray[np.float64]
 KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, FineTune)
 
 
@@ -42,29 +42,8 @@ def _rounds(problem: OnlineProblem, counted: list[int]) -> list[tuple[int, Array
     if kind in (GradientSteps, FineTune) or getattr(problem.rule, "warm", False):
         path, shape = Rollout(problem).forward(None), (-1, problem.stream.people.dimensions)
         return [(one, centroid_weights(problem, one), path.parameters[one].reshape(shape)) for one in counted]
-    return [each for each in _replayed(problem) if each[0] in counted]
-
-
-def _replayed(problem: OnlineProblem) -> list[tuple[int, Array, Array]]:
-    """Add weights up round by round: a mean of rows, or a share of the way to it."""
-    people = problem.stream.people
-    features, codes = np.asarray(people.features, dtype=np.float64), people.codes(0, people.size)
-    heavy, shape = people.row_weights, (len(people.classes), people.dimensions)
-
-    def averaged(rows: NDArray[np.intp], otherwise: Array | None) -> Array:
-        """Return weights, and centroids, of these rows' means; of classes without rows as they are."""
-        found = np.zeros(people.size + shape[0] * shape[1]) if otherwise is None else otherwise.copy()
-        weights, places = found[: people.size], found[people.size :].reshape(shape)
-        for code in range(shape[0]):
-            mine = rows[(codes[rows] == code) & (heavy[rows] > 0)]
-            if mine.size:
-                weights[codes == code] = 0.0
-                weights[mine] = heavy[mine] / heavy[mine].sum()
-                places[code] = weights[mine] @ features[mine]
-        return found
-
-    each = averaged_by_round(problem, averaged, lambda start: np.append(np.zeros(people.size), start))
-    return [(t, one[: people.size], one[people.size :].reshape(shape)) for t, one in enumerate(each)]
+    each = averaged_by_round(problem, np.asarray(problem.stream.people.features, dtype=np.float64), weighed=True)
+    return [(number, weights, places) for number, (weights, places) in enumerate(each) if number in counted]
 
 
 def _after(problem: OnlineProblem, number: int, weights: Array, places: Array) -> Proof:

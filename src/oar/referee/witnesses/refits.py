@@ -11,12 +11,11 @@ same.
 
 SciPy minimises what scikit-learn has not, on a risk that is written out again (`scipy_refits`): the linear SVM with
 a free intercept or soft labels, softmax regression without a penalty, and both where scikit-learn's answer is no
-minimum. Class means of a frozen embedding are averaged here. An ensemble is refitted model by model.
+minimum.
 
 Everything else is refitted by the model's own training, from its own start, to a tight tolerance. For networks that is
 not for want of an implementation: training has many minima, and another optimiser ends in another. So SciPy is asked
-whether what training returned is a minimum; each testimony says how independent it is. `by_training` is the witness of
-plans: it refits before and after, and the query is judged there.
+whether what training returned is a minimum; each testimony says how independent it is.
 """
 
 from __future__ import annotations
@@ -33,8 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.estimators.cores.stopped_training import TrainedCore
+from oar.estimators.rows import soft
 from oar.estimators.twin import Twin
 from oar.models import (
+    BatchNorm,
     Differentiable,
     Ensemble,
     GaussianNaiveBayes,
@@ -50,37 +51,29 @@ from oar.people import Population
 from oar.plans import Plan
 from oar.plans.result import Independence
 from oar.problem import Problem
-from oar.referee.contributions import Contributions
+from oar.referee.contributions import Array, Contributions
 from oar.referee.verdicts import ENTROPY, HINGE, SQUARED, UNKNOWN, JudgedModel, Retrial, Verdict, judged, loss_of_kind
-from oar.referee.witnesses import batch_norm
 from oar.referee.witnesses.scipy_refits import confirmation, fitted_by_scipy
 
-Array = NDArray[np.float64]
 TIGHT = 1e-10
 SETTLED = 1e-8  # a larger gradient at scikit-learn's answer, by features' spreads, asks for another witness
 CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
 SCIPY = "SciPy, on the risk written out again in NumPy"
 AVERAGES = "class averages of the embedded rows (numpy)"
+STATISTICS = "batch statistics of the moved rows, recomputed layer by layer (numpy)"
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
 @dataclass(frozen=True, eq=False)
 class WitnessRefit:
-    """A model refitted from scratch, which can be asked about any person.
+    """A model refitted from scratch, which can be asked about any person."""
 
-    Attributes:
-        outputs: from many people's features (m, d) to the model's outputs (m, o).
-        loss: from a person's features (d,) and a target (o,) to the goal loss there.
-        witness: who refitted. residual: the norm of the gradient that is left. converged: whether that is a minimum's.
-        independence: how little the witness shares with the solver.
-    """
-
-    outputs: Callable[[Array], Array]
-    loss: Callable[[Array, Array], float]
-    witness: str
-    residual: float = 0.0
-    converged: bool = True
-    independence: Independence = Independence.IMPLEMENTATION
+    outputs: Callable[[Array], Array]  # from many people's features (m, d) to the model's outputs (m, o)
+    loss: Callable[[Array, Array], float]  # from a person's features (d,) and a target (o,) to the goal loss there
+    witness: str  # who refitted
+    residual: float = 0.0  # the norm of the gradient that is left
+    converged: bool = True  # whether that is a minimum's
+    independence: Independence = Independence.IMPLEMENTATION  # how little the witness shares with the solver
 
 
 def of_outputs(outputs: Callable[[Array], Array], kind: str, witness: str, **said: Any) -> WitnessRefit:
@@ -158,14 +151,15 @@ def refit(model: Differentiable, people: Population, features: Array) -> Witness
     with warnings.catch_warnings():
         for kind in (ConvergenceWarning, LinAlgWarning):  # judged by the residual below
             warnings.simplefilter("ignore", kind)
-        outside = _scikit_learn(model, people, features - centre)
-    if outside is None:
-        return _by_scipy(model, people, features)
-    estimator, name = outside
-    residual = _residual(model, people, features - centre, estimator)
+        estimator = _scikit_learn(model, people, features - centre)
+    residual = np.inf if estimator is None else _residual(model, people, features - centre, estimator)
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
         return _by_scipy(model, people, features)
-    return of_outputs(lambda rows: _outputs(estimator, model, rows - centre), _kind(model), name, residual=residual)
+    name, kind = type(estimator).__name__, kind_of_loss(model) or ENTROPY
+    ask = getattr(estimator, ASKED.get(name, "decision_function"))
+    return of_outputs(
+        lambda rows: ask(rows - centre).reshape(len(rows), -1), kind, f"scikit-learn {name}", residual=residual
+    )
 
 
 def _by_scipy(model: Differentiable, people: Population, features: Array) -> WitnessRefit:
@@ -177,14 +171,15 @@ def _by_scipy(model: Differentiable, people: Population, features: Array) -> Wit
     matrix, residual = fitted_by_scipy(model, features, model.targets(people), _shares(people))
     if residual > SETTLED:
         return own or _own_refit(model, people, features)
-    return of_outputs(linear_outputs(matrix), _kind(model), SCIPY, residual=residual)
+    kind = HINGE if isinstance(model, LinearSVM) else ENTROPY
+    return of_outputs(linear_outputs(matrix), kind, SCIPY, residual=residual)
 
 
 def _by_averaging(model: PrototypeNetwork, people: Population, features: Array) -> WitnessRefit:
     """Average what people are embedded as, class by class; the embedding itself is given, and learns nothing."""
 
     def embedded(rows: Array) -> Array:
-        return rows if model.embedding is None else model._embed_all(rows)
+        return rows if model.embedding is None else model._mapped(model.embed, {}, rows)
 
     shares, seen = _shares(people)[:, None] * people.class_rows(), embedded(features)
     means = np.array([np.average(seen, axis=0, weights=share) for share in shares.T])
@@ -256,9 +251,41 @@ def _behind_a_scaler(model: Scaled, people: Population, features: Array) -> Witn
 
 
 def _by_batch_statistics(model: TestTimeBatchNorm, people: Population, features: Array) -> WitnessRefit:
-    """Recompute the statistics that a network normalises by: nothing is trained."""
-    logits = batch_norm.recomputed(model, people, features)
-    return of_outputs(lambda rows: np.array([logits(row) for row in rows]), _kind(model), batch_norm.WITNESS)
+    """Recompute the statistics that a network normalises by, layer by layer: nothing is trained.
+
+    Written out again, from the layers' numbers alone: neither the hand-made slopes nor JAX have a part in it.
+    """
+    counted = np.append(people.row_weights, 1.0 if model.query_in_batch else 0.0)
+
+    def logits(person: Array) -> Array:
+        hidden = np.concatenate([features, person[None]])
+        for layer in model.layers:
+            hidden = _after(layer, hidden, counted, model)
+        return hidden[-1]
+
+    return of_outputs(lambda rows: np.array([logits(row) for row in rows]), ENTROPY, STATISTICS)
+
+
+def _after(layer: Any, hidden: Array, counted: Array, model: TestTimeBatchNorm) -> Array:
+    """Return everybody's units (n + 1, u) after a layer."""
+    if isinstance(layer, BatchNorm):
+        mean = np.average(hidden, axis=0, weights=counted)
+        variance = np.average(np.square(hidden - mean), axis=0, weights=counted)
+        if layer.mean is not None:
+            kept, taken = 1.0 - model.momentum, model.momentum
+            mean, variance = kept * layer.mean + taken * mean, kept * layer.variance + taken * variance
+        return (hidden - mean) * (layer.scale / np.sqrt(variance + model.epsilon)) + layer.shift
+    if layer == "relu":
+        return np.where(hidden > 0, hidden, 0.0)
+    if layer == "tanh":
+        return np.tanh(hidden)
+    if layer == "softplus":
+        return np.logaddexp(0.0, hidden)
+    if layer == "sigmoid":
+        from scipy.special import expit
+
+        return np.asarray(expit(hidden))
+    return np.einsum("ni,oi->no", hidden, layer.weights) + layer.biases
 
 
 def _by_the_estimator(model: Twin, people: Population, features: Array) -> WitnessRefit:
@@ -275,14 +302,16 @@ def _shares(people: Population) -> Array:
     return people.row_weights / people.row_weights.sum()
 
 
-def _scikit_learn(model: Differentiable, people: Population, features: Array) -> tuple[Any, str] | None:
-    """Return a fitted estimator and its name, or None where scikit-learn has no such model."""
+ASKED = {"Ridge": "predict", "GaussianNB": "predict_joint_log_proba"}  # all others for their decision_function
+
+
+def _scikit_learn(model: Differentiable, people: Population, features: Array) -> Any:
+    """Return a fitted estimator, or None where scikit-learn has no such model."""
     weights = _shares(people)
     if isinstance(model, Ridge):
         from sklearn.linear_model import Ridge as Estimator
 
-        estimator = Estimator(alpha=model.l2, solver="svd")
-        return estimator.fit(features, people.value_rows(), sample_weight=weights), "scikit-learn Ridge"
+        return Estimator(alpha=model.l2, solver="svd").fit(features, people.value_rows(), sample_weight=weights)
     if isinstance(model, SoftmaxRegression) and model.l2 > 0:
         from sklearn.linear_model import LogisticRegression
 
@@ -290,19 +319,18 @@ def _scikit_learn(model: Differentiable, people: Population, features: Array) ->
         few = features.shape[1] * (int(labels.max()) + 1) <= FACTORED
         solver = "newton-cholesky" if few else "newton-cg"
         fitter = LogisticRegression(C=1 / model.l2, solver=solver, tol=TIGHT, max_iter=1_000)
-        return fitter.fit(rows, labels, sample_weight=weights), "scikit-learn LogisticRegression"
-    if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0 and not _soft(people):
+        return fitter.fit(rows, labels, sample_weight=weights)
+    # A label between classes is a smaller margin for a hinge, not two copies.
+    if isinstance(model, LinearSVM) and model.penalise_intercept and model.l2 > 0 and not soft(people):
         from sklearn.svm import LinearSVC
 
         rows, labels, weights = _labelled(people, features, weights)
         machine = LinearSVC(C=1 / model.l2, dual=False, tol=TIGHT, max_iter=1_000_000)
-        return machine.fit(rows, labels, sample_weight=weights), "scikit-learn LinearSVC"
-    if isinstance(model, GaussianNaiveBayes):
-        return _gaussian(model, people, features, weights)
-    return None
+        return machine.fit(rows, labels, sample_weight=weights)
+    return _gaussian(model, people, features, weights) if isinstance(model, GaussianNaiveBayes) else None
 
 
-def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, weights: Array) -> tuple[Any, str] | None:
+def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, weights: Array) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
     rows, labels, weights = _labelled(people, features, weights)
@@ -313,16 +341,10 @@ def _gaussian(model: GaussianNaiveBayes, people: Population, features: Array, we
     share = model.var_smoothing
     if model.smoothing is not None:
         share = model.smoothing / largest
-    elif people.has_label_rows and _soft(people):
+    elif soft(people):
         share *= float(np.var(features[_shares(people) > 0], axis=0).max()) / largest
-    estimator = GaussianNB(var_smoothing=share)
     # Times n, because GaussianNB takes a class whose weight is below 1e-8 for an empty one.
-    return estimator.fit(rows, labels, sample_weight=people.size * weights), "scikit-learn GaussianNB"
-
-
-def _soft(people: Population) -> bool:
-    """Report whether anyone has a label between classes, which for a hinge is a smaller margin, not two copies."""
-    return people.has_label_rows and not np.isin(people.class_rows(), (0.0, 1.0)).all()
+    return GaussianNB(var_smoothing=share).fit(rows, labels, sample_weight=people.size * weights)
 
 
 def _labelled(people: Population, features: Array, weights: Array) -> tuple[Array, NDArray, Array]:
@@ -334,17 +356,6 @@ def _labelled(people: Population, features: Array, weights: Array) -> tuple[Arra
     return features[person], code, (weights[:, None] * shares)[person, code]
 
 
-def _outputs(estimator: Any, model: Differentiable, rows: Array) -> Array:
-    """Return the outputs (m, o) for people (m, d)."""
-    if isinstance(model, Ridge):
-        found = estimator.predict(rows)
-    elif isinstance(model, GaussianNaiveBayes):
-        found = estimator.predict_joint_log_proba(rows)
-    else:
-        found = estimator.decision_function(rows)
-    return found.reshape(len(rows), -1)
-
-
 def kind_of_loss(model: Any) -> str | None:
     """Return the kind of a linear model's loss at a goal; None where it is not one of those that are written out."""
     if isinstance(model, Scaled):
@@ -353,11 +364,6 @@ def kind_of_loss(model: Any) -> str | None:
         return model.core.loss if model.linear else None
     kinds: dict[type, str] = {Ridge: SQUARED, LinearSVM: HINGE, SoftmaxRegression: ENTROPY}
     return next((kind for known, kind in kinds.items() if isinstance(model, known)), None)
-
-
-def _kind(model: Differentiable) -> str:
-    """Return the kind of the loss at the goal, which is written out again."""
-    return kind_of_loss(model) or ENTROPY
 
 
 def _residual(model: Differentiable, people: Population, features: Array, estimator: Any) -> float:
@@ -386,8 +392,9 @@ def _own_refit(model: Any, people: Population, features: Array) -> WitnessRefit:
         confirmed = confirmation(training, fit, model.convex)
         name = f"{name}; {confirmed}" if confirmed else name
         independence = Independence.OPTIMISER if confirmed else independence
-    said: dict[str, Any] = {"residual": fit.residual, "converged": converged, "independence": independence}
-    return of_training(training, fit.parameters, name, **said)
+    return of_training(
+        training, fit.parameters, name, residual=fit.residual, converged=converged, independence=independence
+    )
 
 
 def by_training(plan: Plan) -> Retrial:

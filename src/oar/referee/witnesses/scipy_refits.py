@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.models import LinearSVM, SoftmaxRegression
-from oar.models.training import Fit
+from oar.models.training import Array, Fit
 
-Array = NDArray[np.float64]
 TIGHT = 1e-11
 FACTORED = 600  # parameters up to which the Hessian is factored
 STEPS, FEW = 1_000, 100
@@ -52,11 +50,8 @@ class LinearRisk:
             signs = 2 * self.targets - 1
             short = np.maximum(0.0, 1 - signs * found)
             bend = 2 * weights * signs**2 * (short > 0)
-            return (
-                float((weights * short**2).sum()),
-                -2 * weights * signs * short,
-                bend[:, :, None] * np.eye(self.outputs),
-            )
+            value = float((weights * short**2).sum())
+            return value, -2 * weights * signs * short, bend[:, :, None] * np.eye(self.outputs)
         logits = found if self.outputs > 1 else np.column_stack([np.zeros(len(found)), found])
         total = np.logaddexp.reduce(logits, axis=1)
         shares = np.exp(found - total[:, None])
@@ -118,14 +113,12 @@ def confirmation(training: Any, fit: Fit, convex: bool) -> str:
 
     def risk(theta: Array) -> tuple[float, Array]:
         value, gradient = training.risk_gradient(theta, fit.features)
-        return (
-            (value, gradient) if np.isfinite(value) and np.isfinite(gradient).all() else (np.inf, np.zeros_like(theta))
-        )
+        sound = np.isfinite(value) and np.isfinite(gradient).all()
+        return (value, gradient) if sound else (np.inf, np.zeros_like(theta))
 
-    reached, here = (
-        float(minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS if convex else FEW}).fun),
-        risk(fit.parameters)[0],
-    )
+    options = {"maxiter": STEPS if convex else FEW}
+    reached = float(minimize(risk, start, jac=True, method="L-BFGS-B", options=options).fun)
+    here = risk(fit.parameters)[0]
     room = 1.0 + abs(here)
     if not np.isfinite(reached) or reached < here - LOWER * room:
         return ""

@@ -1,4 +1,4 @@
-// A member's score s(x) = vᵀ∇_θ ℓ(θ; x, y) and its gradient in x: as in oar/models/score.py.
+// A member's score s(x) = vᵀ∇_θ ℓ(θ; x, y) and its gradient in x: as in oar/models/linear/losses.py.
 //
 // For linear models z = W x + b, u = V x + c, a = ∂φ/∂z, B = ∂²φ/∂z²:   s = aᵀu,   ∇_x s = Vᵀa + WᵀBu.
 // Models that need automatic differentiation are not here; the page then says what to do instead.

@@ -19,9 +19,8 @@ With momentum 0 nothing that members do reaches the query: staying is the optimu
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,25 +44,14 @@ FROZEN = "Statistics are frozen (momentum 0): whatever the members of the batch 
 
 @dataclass(frozen=True, eq=False)
 class UnitExtremes:
-    """Every unit's extremes.
+    """Every unit's extremes."""
 
-    Attributes:
-        sides: the network. units: (n, u) the members' values there before any move.
-        low, high: a unit's lowest and highest extreme each.
-        matters: (u,) whether the unit has a part in any lead.
-        independent: whether all extremes can be reached together.
-    """
-
-    sides: Sides
-    units: Array
-    low: list[Extreme]
+    sides: Sides  # the network
+    units: Array  # (n, u) the members' values there before any move
+    low: list[Extreme]  # low, high: a unit's lowest and highest extreme each
     high: list[Extreme]
-    matters: NDArray[np.bool_]
-    independent: bool
-
-    def bounds(self) -> tuple[Array, Array]:
-        """Return what no u can be below and above, (u,) each."""
-        return np.array([one.bound for one in self.low]), np.array([one.bound for one in self.high])
+    matters: NDArray[np.bool_]  # (u,) whether the unit has a part in any lead
+    independent: bool  # whether all extremes can be reached together
 
     def extremes(self, signs: Array) -> list[Extreme]:
         """Return the extreme of every unit that a lead wants, which changes with u as these signs (u,) say."""
@@ -80,11 +68,12 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
     """Return the optimum where it is known, and otherwise what `loop(solver)` finds, with what is proved about it."""
     model: Any = problem.model
     wanted = solver == "exact" or isinstance(solver, Exact)
+    may = wanted or (solver == "auto" and signal == "auto")
     if wanted and signal != "auto":
         raise OptionError(f"signal: the exact solver needs none; leave it out, got {signal!r}.")
     # Members who ask are not felt by others either, but move themselves.
     frozen = model.momentum == 0 and problem.asked.members is None and problem.query.several == "mean"
-    if frozen and (wanted or (solver == "auto" and signal == "auto")):
+    if frozen and may:
         return _exact(problem, np.zeros((problem.people.size, problem.people.dimensions)), suffices=FROZEN)
     pushed = _pushed(problem)
     rivals = [code for code in range(len(model.classes)) if problem.plain and code != problem.goal]
@@ -96,7 +85,7 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
             "activations before the last dense layer, of which one unit matters or which looks at different features "
             "with p = inf; with unequal budgets or weights, only where the query leads. Use solver='auto'."
         )
-    if alone and (wanted or (solver == "auto" and signal == "auto")):
+    if alone and may:
         assert pushed is not None
         return _exact(problem, _moves(problem, pushed, alone[0]))
     found = loop(solver)
@@ -106,17 +95,12 @@ def solve(problem: Problem, solver: Any, signal: Any, loop: Callable[[Any], Prop
         others = [_exact(problem, _moves(problem, pushed, rival)) for rival in ways]
         best = min(others, key=lambda one: one.claimed_loss)
         if best.claimed_loss < found.claimed_loss * (1 - MET):
-            found = dataclasses.replace(
-                best,
-                solver="extremes",
-                finished=best.gap <= CLOSED * best.claimed_loss,
-                ended=CORNER,
-                note=found.note,
-            )
+            closed = best.gap <= CLOSED * best.claimed_loss
+            found = replace(best, solver="extremes", finished=closed, ended=CORNER, note=found.note)
     leads = np.delete(_most_leads(problem, pushed), problem.goal)
     least = (1 - MET) * float(np.logaddexp.reduce([0.0, *-leads]))  # no moves are below it, less what may be rounding
     exact = found.claimed_loss <= least * (1 + 2 * MET)
-    return dataclasses.replace(found, exact=exact, finished=found.finished or exact)
+    return replace(found, exact=exact, finished=found.finished or exact)
 
 
 def _pushed(problem: Problem) -> UnitExtremes | None:
@@ -131,27 +115,16 @@ def _pushed(problem: Problem) -> UnitExtremes | None:
     query = sides.weights @ problem.query_features + sides.biases
     reach = problem.allowance.norm.dual.length(sides.weights)  # (u,): how far a budget of 1 shifts a unit
     radii = problem.allowance.everyones(people.size)[:, None] * reach
-    weights = people.row_weights
-    leads = (sides.head[problem.goal] - sides.head) * sides.norm.scale
-    matters = np.asarray((leads != 0).any(axis=0) & (reach > 0))
-    m, norm = model.momentum, sides.norm
-    low, high = [], []
-    for unit in range(query.size):
-        room = NormalisedUnit(
-            units[:, unit] - radii[:, unit],
-            units[:, unit] + radii[:, unit],
-            weights,
-            float(query[unit]),
-            float(model.query_in_batch),
-            m,
-            0.0 if m == 1 else (1 - m) * float(norm.mean[unit]),
-            model.epsilon + (0.0 if m == 1 else (1 - m) * float(norm.variance[unit])),
-        )
-        low.append(lowest(room))
-        high.append(highest(room))
+    lows, highs, own = units - radii, units + radii, float(model.query_in_batch)
+    matters = np.asarray((_signs(problem, sides) != 0).any(axis=0) & (reach > 0))
+    m, norm, rooms = model.momentum, sides.norm, []
+    for unit, place in enumerate(query.tolist()):
+        mean, variance = (0.0 if m == 1 else (1 - m) * float(one[unit]) for one in (norm.mean, norm.variance))
+        at, weights = (lows[:, unit], highs[:, unit]), people.row_weights
+        rooms.append(NormalisedUnit(*at, weights, place, own, m, mean, model.epsilon + variance))
     apart = bool(((sides.weights[matters] != 0).sum(axis=0) <= 1).all())  # no feature has a part in two units
     independent = matters.sum() <= 1 or (problem.allowance.norm.p == np.inf and apart)
-    return UnitExtremes(sides, units, low, high, matters, bool(independent))
+    return UnitExtremes(sides, units, [*map(lowest, rooms)], [*map(highest, rooms)], matters, bool(independent))
 
 
 def _signs(problem: Problem, sides: Sides) -> Array:
@@ -175,10 +148,9 @@ def _moves(problem: Problem, pushed: UnitExtremes, rival: int) -> Array:
 def _most_leads(problem: Problem, pushed: UnitExtremes) -> Array:
     """Return what the goal's lead over each class can be at the most (k,); infinite over itself."""
     sides = pushed.sides
-    lows, highs = pushed.bounds()
     differences = sides.head[problem.goal] - sides.head
-    ends = np.array([sides.seen(lows), sides.seen(highs)])
-    leads = np.maximum(differences * ends[0], differences * ends[1]).sum(axis=1)
+    low, high = (differences * sides.seen(np.array([one.bound for one in ends])) for ends in (pushed.low, pushed.high))
+    leads = np.maximum(low, high).sum(axis=1)
     leads += sides.head_biases[problem.goal] - sides.head_biases
     leads[problem.goal] = np.inf
     return leads

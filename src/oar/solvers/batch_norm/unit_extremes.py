@@ -41,27 +41,25 @@ ALIKE = 1e-12  # a share of a weight or width that is rounding
 
 @dataclass(frozen=True, eq=False)
 class NormalisedUnit:
-    """One normalised unit and who may be where.
+    """One normalised unit and who may be where."""
 
-    Attributes:
-        lows, highs: (n,) where each member may be at the least and at the most. weights: (n,).
-        query: a. own: the weight of the query in the statistics, 1 or 0.
-        momentum: m > 0.
-        mean, variance: what running statistics and ϵ add: (1 − m) μ_running, and (1 − m) σ²_running + ϵ.
-    """
-
-    lows: Array
+    lows: Array  # lows, highs: (n,) where each member may be at the least and at the most
     highs: Array
-    weights: Array
-    query: float
-    own: float
-    momentum: float
-    mean: float
-    variance: float
+    weights: Array  # (n,)
+    query: float  # a
+    own: float  # the weight of the query in the statistics, 1 or 0
+    momentum: float  # m > 0
+    mean: float  # what running statistics add: (1 − m) μ_running,
+    variance: float  # and with ϵ: (1 − m) σ²_running + ϵ
 
     def mirrored(self) -> NormalisedUnit:
         """Return the same with every value's sign changed, so that the query's u changes its sign, too."""
         return replace(self, lows=-self.highs, highs=-self.lows, query=-self.query, mean=-self.mean)
+
+    def values(self, lead: float, mean: Array, square: Array) -> Array:
+        """Return u where the batch has these means and mean squares, seen from the query; `lead` is N at 0."""
+        variance = self.variance + self.momentum * np.maximum(square - mean**2, 0.0)
+        return np.asarray((lead - self.momentum * mean) / np.sqrt(variance))
 
     def value(self, places: Array) -> float:
         """Return u where the members are at these places (n,)."""
@@ -122,10 +120,6 @@ def _best_level(lows: Array, highs: Array, shares: Array, lead: float, unit: Nor
     first = shares @ lows - np.cumsum(np.concatenate([shares * lows, -shares * highs])[order])
     second = shares @ lows**2 - np.cumsum(np.concatenate([shares * lows**2, -shares * highs**2])[order])
 
-    def values(levels: Array, b: Array, first: Array, second: Array) -> Array:
-        mean, square = first + b * levels, second + b * levels**2
-        return (lead - m * mean) / np.sqrt(unit.variance + m * np.maximum(square - mean**2, 0.0))
-
     # With N = n₀ − m b τ and D² = e₀ − 2 m α b τ + m b (1 − b) τ², the slope N'D² − N (D²)'/2 is −m b times
     # e₀ − n₀ α + τ (n₀ (1 − b) − m α b): the squares of τ cancel.
     n0, e0 = lead - m * first, unit.variance + m * (second - first**2)
@@ -134,20 +128,19 @@ def _best_level(lows: Array, highs: Array, shares: Array, lead: float, unit: Nor
         tops = (n0 * first - e0) / bend
     following = np.append(ends[1:], ends[-1])
     tops = np.where(np.isfinite(tops), np.clip(tops, ends, following), ends)
-    levels = np.concatenate([ends, tops])
-    found = values(levels, *(np.tile(part, 2) for part in (along, first, second)))
-    return float(levels[int(np.argmax(found))])
+    levels = np.array([ends, tops])
+    found = unit.values(lead, first + along * levels, second + along * levels**2)
+    return float(levels.ravel()[int(np.argmax(found))])
 
 
 def _best_ends(lows: Array, highs: Array, shares: Array, lead: float, unit: NormalisedUnit) -> NDArray[np.bool_]:
     """Return who goes to its upper end, of all choices of those with the largest centres; the query is at 0."""
-    m, order = unit.momentum, np.argsort(-(lows + highs), kind="stable")
+    order = np.argsort(-(lows + highs), kind="stable")
     steps, squares = shares * (highs - lows), shares * (highs**2 - lows**2)
     mean = shares @ lows + np.append(0.0, np.cumsum(steps[order]))
     square = shares @ lows**2 + np.append(0.0, np.cumsum(squares[order]))
-    found = (lead - m * mean) / np.sqrt(unit.variance + m * np.maximum(square - mean**2, 0.0))
     up = np.zeros(lows.size, dtype=bool)
-    up[order[: int(np.argmax(found))]] = True
+    up[order[: int(np.argmax(unit.values(lead, mean, square)))]] = True
     return up
 
 

@@ -65,9 +65,7 @@ def signals_at(problem: Problem, given: Contribution) -> tuple[ProxySignal, ...]
     outcome = refit(training, moves, problem.first_query, problem.goal_target, None, PRECISION)
     signal = training.solve(outcome.fit, outcome.pull, None, SOLVED)
     inner: EnsembleTraining = getattr(training, "unaimed", training)
-    parts = zip(
-        inner.parts, problem.model.models, inner.split(outcome.fit.parameters), inner.split(signal), strict=True
-    )
+    parts = zip(inner.parts, problem.model.models, *map(inner.split, (outcome.fit.parameters, signal)), strict=True)
     return tuple(_heard(*part) for part in parts)
 
 
@@ -80,13 +78,10 @@ def _heard(training: Any, model: Differentiable, parameters: Array, signal: Arra
 
 
 class Answers:
-    """The responses of one problem's people to scores, within their own limits.
-
-    Shares of the way to a response are tried one after the other.
-    """
+    """The responses of one problem's people to scores, within their own limits."""
 
     on_table = False
-    shares: tuple[float, ...] = (1.0, 0.5, 0.25)
+    shares: tuple[float, ...] = (1.0, 0.5, 0.25)  # of the way to a response, tried one after the other
 
     def __init__(self, problem: Problem, rows: Array | None = None) -> None:
         """Keep everyone's features, labels and limits; `rows` are other labels (n, k) than their own."""
@@ -126,9 +121,8 @@ class Answers:
                 trial = np.where(risen[:, None], moves, moves + share * (aims - moves))
                 reached, steeper = self.scored(signals, trial)
                 better = ~risen & (reached > values + RISEN * np.abs(values))
-                moves, slopes = (
-                    np.where(better[:, None], new, old) for new, old in ((trial, moves), (steeper, slopes))
-                )
+                moves = np.where(better[:, None], trial, moves)
+                slopes = np.where(better[:, None], steeper, slopes)
                 values, risen = np.where(better, reached, values), risen | better
                 if risen.mean() > ALMOST_ALL:
                     break
@@ -143,7 +137,6 @@ class AnswersOnTable(Answers):
     on_table, shares = True, (1.0,)
 
     def __init__(self, problem: Problem, rows: Array | None = None) -> None:
-        """Keep the limits, too, and what moves are measured by."""
         super().__init__(problem, rows)
         self._measured = problem.measured(False)
         self._lattice, self.width = Lattice(self._measured), int(self._measured.columns.size)

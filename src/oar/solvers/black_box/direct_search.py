@@ -1,10 +1,9 @@
 """Direct search: true trainings tell which of a policy's points is best, chosen by the covariance matrix adaptation.
 
 Staying put comes first, then the surrogates' plan, then generations of `cma` around it. Where training is deterministic
-all losses can be compared, and the least one seen counts. Where it is random, a generation shares one seed, so that
-its points differ by what they do and not by luck; the next generation has another seed; and finalists (staying put,
-the surrogates' plan, the best of the last generations, the middle of the search) are compared over fresh seeds. The
-audit has other seeds again.
+all losses can be compared, and the least one seen counts. Where it is random, points of a generation share a seed, so
+that they differ by what they do and not by luck, and finalists are staying put, the surrogates' plan, the best of the
+last generations, and the middle of the search. The audit has other seeds again.
 
 What is searched over are *policies* of few numbers, from a point to what every member does within its own limits:
 
@@ -20,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from oar.checks import check_seed, choose, is_number, with_near_names
-from oar.errors import DataError, OptionError
+from oar.checks import check_seed, check_that, choose, is_number, with_near_names
+from oar.errors import OptionError
 from oar.estimators.black_box import Calls
 from oar.models.training import Array
 from oar.plans import Plan, Proposal
@@ -70,23 +69,11 @@ class DirectSearch:
 
     refits: int = Usual(60)
     policy: str = "auto"
-    start: Any = "surrogate"
+    start: str | Surrogate = "surrogate"
     time_limit: float = np.inf
     seed: int = 0
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            refits: int = 60,
-            policy: str = "auto",
-            start: str | Surrogate = "surrogate",
-            time_limit: float = np.inf,
-            seed: int = 0,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
         check_count("refits", self.refits)
         choose("policy", self.policy, POLICIES)
         if not isinstance(self.start, Surrogate):
@@ -98,8 +85,7 @@ class DirectSearch:
         if self.policy == "signal" and self.start == "nothing":
             raise OptionError("start: signals are those of surrogates, so policy='signal' cannot start from 'nothing'.")
         limit = self.time_limit
-        if not is_number(limit) or not limit >= 0:
-            raise DataError(f"time_limit: must be a number of seconds ≥ 0, got {limit!r}.")
+        check_that(is_number(limit) and limit >= 0, "time_limit", "a number of seconds ≥ 0", limit)
         check_seed(self.seed)
 
     @property
@@ -135,23 +121,17 @@ def search(
     query: bool = False,
     on_step: OnStep = silent,
 ) -> DirectSearchResult:
-    """Search from staying put and from what surrogates plan.
-
-    Labels and weights are those of `first`, where there are any; it is the start then.
-    """
-    planned = [outlook.candidate] if outlook.planned else []
-    starts = [*first, *planned]
+    """Search from staying put, what surrogates plan, and before that `first`, whose labels and weights then stay."""
+    starts = [*first, *([outlook.candidate] if outlook.planned else [])]
     begun = [trials.stay, *starts]
     start = (starts or begun)[0]
     answers = Answers.of(problem, start.targets)
-    searching = _Searching(trials, begun, on_step)
-    name = "what everyone does"
+    name, ended = "what everyone does", ""
     try:
-        random = searching.random = trials.is_random()
+        random = trials.is_random()
     except NoTrainingsLeft as why:
         return DirectSearchResult(start, np.nan, 0, False, str(why), name)
-    held = kept_for_finals(trials, random)
-    ended = ""
+    searching, held = _Searching(trials, begun, random, on_step), kept_for_finals(trials, random)
     try:
         for candidate in begun:
             searching.seen.append((trials.loss(candidate, 0), candidate))
@@ -161,7 +141,7 @@ def search(
                 searching.generations(points, settings, held, patient)
     except NoTrainingsLeft as why:
         ended = str(why)
-    candidate, loss = searching.best(random)
+    candidate, loss = searching.best()
     return DirectSearchResult(candidate, loss, searching.steps, random, ended, NAMES.get(name, name))
 
 
@@ -188,59 +168,53 @@ class _Points:
 class _Searching:
     """One run: what was seen, and what comes into the final comparison."""
 
-    def __init__(self, trials: Trials, begun: list[Candidate], on_step: OnStep) -> None:
-        self._trials, self._begun, self._on_step = trials, begun, on_step
+    def __init__(self, trials: Trials, begun: list[Candidate], random: bool, on_step: OnStep) -> None:
+        self._trials, self._begun, self._random, self._on_step = trials, begun, random, on_step
         self.seen: list[tuple[float, Candidate]] = []
         self._recent: list[Candidate] = []
         self._middle: list[Candidate] = []
-        self.random, self.steps = False, 0
+        self.steps = 0
 
     def generations(self, policy: _Points, settings: DirectSearch, held: int, patient: bool) -> None:
         """Ask and tell, until trainings run short; if `patient`, until half are gone and nothing was better."""
         began, half = len(self.seen), self._trials.left // 2
         for points, tell in asked_of_cma(policy.start, settings.seed):
-            if self.random and self._trials.left - len(points) < held:
+            if self._random and self._trials.left - len(points) < held:
                 raise NoTrainingsLeft(
                     f"Of the trainings it may take ({self._trials.most:,}), it needs those that are left to compare "
                     "finalists; allow more with refits."
                 )
             before, since = ([loss for loss, _ in some] for some in (self.seen[:began], self.seen[began:]))
-            if not self.random and min(before + since) <= LITTLE:
+            if not self._random and min(before + since) <= LITTLE:
                 raise NoTrainingsLeft("")
-            if patient and not self.random and self._trials.left < half and not min(since) < min(before):
+            if patient and not self._random and self._trials.left < half and not min(since) < min(before):
                 return
-            losses, guides, tried = [], [], []
-            for point in points:
-                tried.append(policy.candidate(point))
-                loss, guide = self._trials.guided(tried[-1], self.steps if self.random else 0)
-                losses.append(loss)
+            guides, first = [], len(self.seen)
+            for candidate in map(policy.candidate, points):
+                loss, guide = self._trials.guided(candidate, self.steps if self._random else 0)
                 guides.append(guide)
-                self.seen.append((loss, tried[-1]))
+                self.seen.append((loss, candidate))
             self.steps += 1
-            self._recent.append(tried[int(np.argmin(losses))])
-            middle = tell(guides)
-            self._middle = [policy.candidate(middle)]
-            self._on_step(self.steps, float(min(losses)), np.inf)
+            least, best = min(self.seen[first:], key=lambda one: one[0])
+            self._recent.append(best)
+            self._middle = [policy.candidate(tell(guides))]
+            self._on_step(self.steps, least, np.inf)
 
-    def best(self, random: bool) -> tuple[Candidate, float]:
+    def best(self) -> tuple[Candidate, float]:
         """Return the least loss seen; of random training, the best of the finalists over fresh seeds."""
-        if not random:
-            if not self.seen:
-                return self._begun[-1], np.nan
-            loss, least = min(self.seen, key=lambda one: one[0])
-            return least, loss
-        others = [*self._middle, *self._recent[::-1]]
-        best, mean = best_of(self._trials, self._begun, others[:FOUND], FRESH)
-        if np.isnan(mean):  # too few trainings for that: those of one seed can be compared
-            mean, best = min(self.seen[: len(self._begun)], key=lambda one: one[0], default=(np.nan, self._begun[-1]))
-        return best, mean
+        comparable = self.seen
+        if self._random:
+            others = [*self._middle, *self._recent[::-1]]
+            best, mean = best_of(self._trials, self._begun, others[:FOUND], FRESH)
+            if not np.isnan(mean):
+                return best, mean
+            comparable = self.seen[: len(self._begun)]  # too few trainings for that: these have one seed
+        loss, least = min(comparable, key=lambda one: one[0], default=(np.nan, self._begun[-1]))
+        return least, loss
 
 
 def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callable[[list[float]], Array]]]:
-    """Yield generations of points from `cma`, with what to call with their losses; that returns the search's middle.
-
-    Nothing is printed or written, and no global state is touched: random numbers come from a generator of its own.
-    """
+    """Yield generations of points from `cma`, with what to call with their losses; that returns the search's middle."""
     import cma  # type: ignore[import-untyped]
 
     rng = np.random.default_rng(seed)
@@ -251,6 +225,7 @@ def asked_of_cma(start: Array, seed: int) -> Iterator[tuple[list[Array], Callabl
     # `cma` asks for two dimensions at least; the second does nothing where a policy has one number.
     size = start.size
     begin = start if size > 1 else np.append(start, 0.0)
+    # Nothing is printed or written, and no global state is touched
     options = {"verbose": -9, "verb_log": 0, "verb_disp": 0, "seed": np.nan, "randn": normal}
     strategy = cma.CMAEvolutionStrategy(begin, STEP, options)
     while True:
@@ -277,15 +252,12 @@ class ClassShifts:
         else:
             self._basis = answers.labels
         self.start = np.zeros(self._basis.shape[1] * width)
-        self._base = np.zeros((size, width))
+        self._base, self._scale = np.zeros((size, width)), 1.0
         if not answers.on_table:
-            self._scale = float(answers.budgets.max(initial=0.0)) / np.sqrt(width)
-            self._base = outlook.moves
-        else:
-            self._scale = 1.0
-            if outlook.moved:
-                slopes = answers.in_cost(answers.scored(outlook.moved, outlook.moves)[1])
-                self._base = slopes / (np.abs(slopes).mean() or 1.0)
+            self._base, self._scale = outlook.moves, float(answers.budgets.max(initial=0.0)) / np.sqrt(width)
+        elif outlook.moved:
+            slopes = answers.in_cost(answers.scored(outlook.moved, outlook.moves)[1])
+            self._base = slopes / (np.abs(slopes).mean() or 1.0)
 
     def moves(self, point: Array) -> Array:
         """Return everyone's move."""

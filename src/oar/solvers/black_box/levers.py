@@ -1,10 +1,7 @@
 """Labels and strikes for a black box: greedily, by true trainings, in the order that surrogates suggest.
 
 What surrogates plan by themselves is tried first. From the better of that and staying put, changes are made one by one
-and exchanged as in `greedy`, or several at a time where trainings run short: surrogates' first-order effects,
-
-    a label y' for y:   −w̄_i [s_i(y') − s_i(y)]          leaving:   w̄_i / (1 − w̄_i) · [s_i − Σ_j w̄_j s_j]
-
+and exchanged as in `greedy`, or several at a time where trainings run short: surrogates' first-order effects (`ground`)
 say what to try, and a training says whether it helps. Where members may move too, half of the trainings are for labels
 and strikes beside the surrogates' moves, and the other half search moves beside the labels and leavers found.
 """
@@ -169,18 +166,16 @@ def _near(problem: Problem, open_: OpenChanges) -> list[Array]:
     Trees and neighbours are moved by whom they stand with, and by no one of them alone: nearest the query, others get
     its goal's label, and who has another label leaves.
     """
-    rows = open_.start.parts[1]
     if problem.regresses:
         return []
     features = np.asarray(problem.people.features, dtype=np.float64)
     spreads = features.std(axis=0)
     away = (features - problem.first_query) / np.where(spreads > 0, spreads, 1.0)
     near = np.einsum("nd,nd->n", away, away)
-    wanted = np.zeros(rows.shape[1] + 1, dtype=bool)
-    wanted[list(problem.wishes[0].codes)] = True  # type: ignore[union-attr]
-    useful = np.where(wanted[None], True, False) & (rows[:, wanted[:-1]].sum(axis=1) < 1)[:, None]
-    useful[:, -1] = rows[:, wanted[:-1]].sum(axis=1) < 1
-    return [np.where(useful, near[:, None], np.inf)]
+    rows, codes = open_.start.parts[1], list(problem.wishes[0].codes)  # type: ignore[union-attr]
+    ranked = np.full((len(rows), rows.shape[1] + 1), np.inf)
+    ranked[:, [*codes, -1]] = np.where(rows[:, codes].sum(axis=1) < 1, near, np.inf)[:, None]
+    return [ranked]
 
 
 def _best(ranked: Array, open_: OpenChanges, most: int, beside: Changes | None = None) -> Changes:

@@ -39,34 +39,26 @@ ENDED = "It looked in many places, and proves nothing about others."
 def solve(problem: Problem, seed: int = 0) -> Proposal:
     """Move the query alone."""
     asking = BlackBoxTraining(problem)
-    before = asking.box.calls.copy()
-    boxes = [asking.unmoved(number) for number in range(TRAININGS if asking.is_random() else 1)]
+    before, random = asking.box.calls.copy(), asking.is_random()
+    boxes = [asking.unmoved(number) for number in range(TRAININGS if random else 1)]
+
+    def of_box(box: Box, points: Array) -> Array:  # one question, and one more for labels alone
+        said = box.says(points)
+        if said.labels_alone:
+            return _by_labels(asking, box, points, said.outputs, alone=not random)
+        return np.array([problem.wishes[0].loss(row) for row in said.outputs])
 
     def losses(moves: Array) -> Array:
-        return np.mean([_losses(asking, box, moves, alone=len(boxes) == 1) for box in boxes], axis=0)
+        return np.mean([of_box(box, problem.query_features + moves) for box in boxes], axis=0)
 
     move, loss, steps = (_plain if problem.limits is None else _whole)(problem, losses, seed)
     if boxes[0].says(problem.query_features[None]).labels_alone:
-        both = [np.zeros_like(move), move]
-        stay, loss = (
-            float(np.mean([asking.answers(box, (problem.query_features + one)[None])[0][0] for box in boxes]))
-            for one in both
-        )
-        move, loss = (move, loss) if loss < stay else (both[0], stay)
+        both = problem.query_features + [np.zeros_like(move), move]
+        stay, loss = (float(np.mean([asking.answers(box, one[None])[0][0] for box in boxes])) for one in both)
+        move, loss = (move, loss) if loss < stay else (np.zeros_like(move), stay)
     calls = asking.box.calls.since(before)
     plan = MemberPlan(problem, move + 0.0, np.zeros((problem.people.size, problem.people.dimensions)))
-    random = len(boxes) > 1
     return unproved(plan, "direct-search", loss, calls, finished=True, steps=steps, note=ENDED, estimated=random)
-
-
-def _losses(asking: BlackBoxTraining, box: Box, moves: Array, alone: bool) -> Array:
-    """Return the query's loss (m,) after each of some moves (m, d): one question, and one more for labels alone."""
-    problem = asking.problem
-    points = problem.query_features + moves
-    said = box.says(points)
-    if said.labels_alone:
-        return _by_labels(asking, box, points, said.outputs, alone)
-    return np.array([problem.wishes[0].loss(row) for row in said.outputs])
 
 
 def _by_labels(asking: BlackBoxTraining, box: Box, points: Array, codes: NDArray[np.intp], alone: bool) -> Array:
@@ -138,32 +130,29 @@ def _plain(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, i
 def _whole(problem: Problem, losses: Losses, seed: int) -> tuple[Array, float, int]:
     """Search among whole moves of one person of a table."""
     rng = np.random.default_rng(seed)
-    size = problem.people.size
-    measured = problem.measured(query=True).of(np.array([size]))
+    measured = problem.measured(query=True).of(np.array([problem.people.size]))
     width = measured.columns.size
     here = np.zeros((1, width))
     if not width:
-        return np.zeros(problem.people.dimensions), float(losses(np.zeros((1, problem.people.dimensions)))[0]), 0
+        stay = np.zeros((1, problem.people.dimensions))
+        return stay[0], float(losses(stay)[0]), 0
     whole = Lattice(measured)
 
     def judged(moves: list[Array]) -> tuple[Array, float]:
         found = losses(measured.exactly(np.vstack(moves)))
         return moves[int(found.argmin())], float(found.min())
 
-    ways = np.vstack(
-        [rng.normal(size=(DRAWN // 4, width)), _towards(problem, rng)[:, measured.columns] * measured.costs]
-    )
-    tried = [here, *(whole.settled(whole.response(way[None]), here) for way in ways)]
-    here, least = judged(tried)
-    steps = 1
+    drawn, towards = rng.normal(size=(DRAWN // 4, width)), _towards(problem, rng)[:, measured.columns] * measured.costs
+    ways = [whole.settled(whole.response(way[None]), here) for way in np.vstack([drawn, towards])]
+    here, least = judged([here, *ways])
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
         others, rest = list(whole.changed(here)), np.where(whole.discrete, 0.0, here)
         fixed = here - rest
         bounds = whole.rest(fixed)
         for _ in range(8):  # what need not be whole, a little to all sides, within its own bounds
             aside = rest + np.where(whole.discrete, 0.0, rng.normal(size=rest.shape)) * 0.3 * measured.unruled.radii[0]
-            others.append(fixed + whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper)))
-        others = [whole.settled(other, here) for other in others]
+            beside = whole.shrunk(fixed, np.clip(aside, bounds.lower, bounds.upper))
+            others.append(whole.settled(fixed + beside, here))
         if not others:
             break
         best, found = judged(others)

@@ -6,6 +6,7 @@ there are none.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -167,12 +168,10 @@ def shortest_move(problem: Problem) -> NDArray[np.float64] | None:
     if leaves is not None:
         return leaves.moves[leaves.nearest()] + 0.0 if leaves.reached.any() else None
     regions = neighbours.regions_of(problem)
-    if regions is not None:
-        try:
+    with suppress(neighbours.TooMany):
+        if regions is not None:
             found = regions.shortest()
             return found.move if found.length < np.inf else None
-        except neighbours.TooMany:
-            pass
     raise OptionError(
         f"model: must be known exactly for the shortest move, as one decision tree and small nearest neighbours are, "
         f"got {problem.model.name}; oar.individual looks for the move of least loss."

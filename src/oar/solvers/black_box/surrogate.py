@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,28 +70,16 @@ class Surrogate:
             them, rather than their own. This takes one training and one call for predictions.
     """
 
-    models: Any = None
-    public: Any = None
+    models: str | ModelLike | Sequence[str | ModelLike] | None = None
+    public: float | PeopleLike | None = None
     number: int | None = None
     seed: int = 0
     distil: bool = False
 
-    if TYPE_CHECKING:  # what it takes; the fields are what becomes of it
-
-        def __init__(
-            self,
-            models: str | ModelLike | Sequence[str | ModelLike] | None = None,
-            public: float | PeopleLike | None = None,
-            number: int | None = None,
-            seed: int = 0,
-            distil: bool = False,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
-        if self.models is not None:
-            several = isinstance(self.models, list | tuple)
-            models = tuple(self.models) if several else (self.models,)
+        given: Any = self.models
+        if given is not None:
+            models = tuple(given) if isinstance(given, list | tuple) else (given,)
             if not models or not all(isinstance(model, Differentiable) and not model.plain_means for model in models):
                 raise DataError(
                     f"models: must be models of oar.models that are trained, got {self.models!r}; for centroids use "
@@ -111,12 +99,13 @@ class Surrogate:
 
 def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...]:
     """Return the families that are asked for, or the usual ones."""
-    if settings.models is not None:
-        wrong = [model for model in settings.models if bool(model.regresses) != problem.regresses]
+    models: Any = settings.models
+    if models is not None:
+        wrong = [model for model in models if bool(model.regresses) != problem.regresses]
         if wrong:
             what = "values" if problem.regresses else "classes"
             raise DataError(f"models: must predict {what}, as {problem.model.name} does, got {wrong[0].name}.")
-        return tuple(settings.models)
+        return tuple(models)
     if problem.regresses:
         return (Scaled(Ridge(1e-2)),)
     softmax = Scaled(SoftmaxRegression(1e-2))
@@ -126,12 +115,10 @@ def families(settings: Surrogate, problem: Problem) -> tuple[Differentiable, ...
 
 def ensemble(models: tuple[Differentiable, ...], number: int | None, seed: int) -> Ensemble:
     """Return so many surrogates: families in turns, from the second turn on on bootstrap draws."""
-    number = number or len(models)
-    chosen = [_turned(models[place % len(models)], place // len(models)) for place in range(number)]
-    drawn = np.random.SeedSequence([seed, 1]).generate_state(number)
-    return Ensemble(
-        tuple(chosen), tuple(int(drawn[place]) if place >= len(models) else None for place in range(number))
-    )
+    number, kinds = number or len(models), len(models)
+    chosen = tuple(_turned(models[place % kinds], place // kinds) for place in range(number))
+    drawn = np.random.SeedSequence([seed, 1]).generate_state(number).tolist()
+    return Ensemble(chosen, tuple(one if place >= kinds else None for place, one in enumerate(drawn)))
 
 
 def _turned(model: Differentiable, turn: int) -> Differentiable:
@@ -187,7 +174,8 @@ def public_people(settings: Surrogate, problem: Problem) -> Population:
     Where labels, leavers, members who ask or limits on others tie everyone together, those who are not drawn stay, and
     weigh nothing.
     """
-    people, public = problem.people, settings.public
+    people = problem.people
+    public: Any = settings.public
     if isinstance(public, Population):
         return _checked(problem, public)
     apart = problem.just_moves and not problem.asked.among.size
@@ -224,14 +212,15 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     people = problem.people
     if public is people:
         return problem.of_model(model)
-    if themselves(people, public):
-        return replace(problem, people=public, model=model, action=_settled(problem))
+    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
+    if themselves(people, public):  # with those participants who were drawn
+        action = problem.action if perturb.participants is None else problem.with_action().action
+        return replace(problem, people=public, model=model, action=action)
     if problem.asked.among.size:
         raise OptionError(
             "public: must be the people themselves, or a share of them, where members ask, got others; leave it out."
         )
     problem.only_moves("a plan among other people")
-    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
     budgets = problem.allowance.everyones(people.size)
     acting = budgets > 0
     budget = float(np.median(budgets[acting])) if acting.any() else 0.0
@@ -240,12 +229,6 @@ def public_problem(problem: Problem, public: Population, model: Ensemble) -> Pro
     participants: Any = None if share in (0.0, 1.0) else share
     action = replace(perturb, budget=budget, limits=limits, participants=participants, seed=0 if participants else None)
     return replace(problem, people=public, model=model, action=action, keep=None)
-
-
-def _settled(problem: Problem) -> Any:
-    """Return the action with those participants who were drawn."""
-    perturb = part_of(problem.action, Perturb) or Perturb(0.0)
-    return problem.action if perturb.participants is None else problem.with_action().action
 
 
 def _checked(problem: Problem, public: Population) -> Population:
@@ -262,29 +245,18 @@ def _checked(problem: Problem, public: Population) -> Population:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """The surrogates' view of a problem.
+    """The surrogates' view of a problem."""
 
-    Attributes:
-        problem: the true one; where the most useful members were to be chosen, with those.
-        candidate: what everyone is to do.
-        before, predicted: what the surrogates say of the query, before and after.
-        still, moved: their signals, as people are and after the plan; empty where there are none.
-        models: which they were; None where none could be used.
-        told: sentences on what they could not do.
-        asked: what was planned for in the black box's place.
-        planned: whether there was anything to plan with.
-    """
-
-    problem: Problem
-    candidate: Candidate
-    before: RefitResult
+    problem: Problem  # the true one; where the most useful members were to be chosen, with those
+    candidate: Candidate  # what everyone is to do
+    before: RefitResult  # before, predicted: what the surrogates say of the query, before and after
     predicted: RefitResult
-    still: tuple[ProxySignal, ...] = ()
-    moved: tuple[ProxySignal, ...] = ()
-    models: Ensemble | None = None
-    told: tuple[str, ...] = ()
-    asked: Problem | None = None
-    planned: bool = True
+    still: tuple[ProxySignal, ...] = ()  # their signals, if there are any: as people are,
+    moved: tuple[ProxySignal, ...] = ()  # and after the plan
+    models: Ensemble | None = None  # which they were; None where none could be used
+    told: tuple[str, ...] = ()  # sentences on what they could not do
+    asked: Problem | None = None  # what was planned for in the black box's place
+    planned: bool = True  # whether there was anything to plan with
 
     @classmethod
     def empty(cls, problem: Problem) -> Outlook:
@@ -332,11 +304,10 @@ def outlook(problem: Problem, settings: Surrogate, trials: Trials, query: bool =
         still, moved = signals_at(own, Contribution()), signals_at(own, planned)
     except NumericsError as reason:
         return _nothing(problem, [*told, f"The surrogates could not be planned for: {reason}"])
-    chosen = problem
     if problem.best is not None:
-        chosen = _with_chosen(problem, problem.best.number, surrogates, found, moved)
-    candidate = _candidate(chosen, public, found, moved)
-    return Outlook(chosen, candidate, before, predicted, still, moved, ensembled, tuple(told), own)
+        problem = _with_chosen(problem, problem.best.number, surrogates, found, moved)
+    candidate = _candidate(problem, public, found, moved)
+    return Outlook(problem, candidate, before, predicted, still, moved, ensembled, tuple(told), own)
 
 
 def _nothing(problem: Problem, told: list[str]) -> Outlook:
@@ -348,9 +319,7 @@ def _nothing(problem: Problem, told: list[str]) -> Outlook:
 
 
 def _with_members(problem: Problem, members: NDArray[np.intp]) -> Problem:
-    mask = np.zeros(problem.people.size, dtype=bool)
-    mask[members] = True
-    return problem.with_action(participants=mask, seed=None)
+    return problem.with_action(participants=np.isin(np.arange(problem.people.size), members), seed=None)
 
 
 def _with_chosen(
@@ -361,8 +330,7 @@ def _with_chosen(
         mask = found.plan.problem.allowance.acting(problem.people.size)
         return problem.with_action(participants=mask, seed=None)
     answers = Answers.of(problem)
-    moves = answers.to(signals)
-    gains = answers.scored(signals, moves)[0] - answers.scored(signals)[0]
+    gains = answers.scored(signals, answers.to(signals))[0] - answers.scored(signals)[0]
     gains = np.where(answers.budgets > 0, gains, -np.inf)
     return _with_members(problem, np.argsort(-gains, kind="stable")[:number])
 
@@ -396,22 +364,15 @@ def _distilled(problem: Problem, public: Population, trials: Trials) -> tuple[Po
 
 
 def _planned(problem: Problem, query: bool) -> Proposal:
-    """Plan for models that stand in for a black box: they are not the truth, so that last digits do not matter."""
+    """Plan for models that stand in for a black box: quickly for moves alone and a smooth sum of goals."""
     solver: Any = "auto"
-    if suits(problem):
+    smooth = problem.query.several == "mean" and not problem.undecided
+    if problem.just_moves and problem.within_balls and smooth:
         return quick_plan(problem, query)
     if problem.moves and problem.within_balls:
-        convex = problem.model.convex
-        solver = ProjectedGradient(max_steps=100 if convex else 20, tolerance=1e-4, restarts=0)
+        solver = ProjectedGradient(max_steps=100 if problem.model.convex else 20, tolerance=1e-4, restarts=0)
     found: Proposal = propose(Task(problem, "joint" if query else "collective", solver))
     return found
-
-
-def suits(problem: Problem) -> bool:
-    """Report whether a quick plan can be made: moves alone, on plain features, for a smooth sum of goals."""
-    alone = problem.just_moves and problem.within_balls
-    smooth = problem.query.several == "mean" and not problem.undecided
-    return alone and smooth
 
 
 def quick_plan(problem: Problem, query: bool) -> Proposal:

@@ -44,11 +44,9 @@ def ranked_members(problem: Problem) -> tuple[list[Rows], list[Array]]:
 
 def distances_by_number(reach: Reach, prefix: list[Array]) -> list[Array]:
     """Return each class's best distance by how many of its members take part."""
-    norm, goal = reach.norm, reach.goal
-    return [
-        (norm.nearest_distance if code == goal else norm.farthest_distance)(reach.offsets[code], radii)
-        for code, radii in enumerate(prefix)
-    ]
+    ways = [reach.norm.farthest_distance] * len(prefix)
+    ways[reach.goal] = reach.norm.nearest_distance
+    return [way(offset, radii) for way, offset, radii in zip(ways, reach.offsets, prefix, strict=True)]
 
 
 def members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array]]:
@@ -63,10 +61,7 @@ def members_needed(reach: Reach, prefix: list[Array]) -> tuple[Array, list[Array
 
 
 def best_members(problem: Problem, reach: Reach, number: int) -> tuple[Mask, bool]:
-    """Return the members with whom the loss is least, and whether no others do better.
-
-    They are fewer than `number` only where fewer can move at all.
-    """
+    """Return members, `number` if so many can move, with whom the loss is least, and whether no others do better."""
     ranked, prefix = ranked_members(problem)
     distances = distances_by_number(reach, prefix)
     goal, others = reach.goal, reach.others

@@ -1,13 +1,10 @@
 """The exact global optimum for nearest centroid: one pass for the means, then O(k·d).
 
-The centroid of class c can reach exactly the p-ball around μ_c of radius
+The centroid of class c can reach exactly the p-ball around μ_c of radius r_c = (1/W_c) Σ_{i∈c, participating} w_i ε_i,
+so the goal's comes as near as it can, and all others go as far as they can (docs/maths.md). Everything here is O(k·d),
+and vectorised over radii.
 
-    r_c = (1/W_c) Σ_{i∈c, participating} w_i ε_i,
-
-because a weighted average of p-balls is a p-ball whose radius is the average of the radii. The goal loss
-rises with the goal's distance d_g and falls with every other d_c, and each class moves only its own
-centroid, so the classes decouple: the goal's centroid comes as near as it can, all others go as far as
-they can. Everything here is O(k·d), and vectorised over radii.
+The paper's own heuristic is here to be compared with, so it is neither safeguarded nor warm-started.
 """
 
 from __future__ import annotations
@@ -28,36 +25,26 @@ from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.solvers.query.shortest_move import ENOUGH, multipliers_against, nearer_limits, shortest_move_into
 from oar.solvers.registry import OfCentroids, Task
-from oar.solvers.settings import Exact
+from oar.solvers.settings import Exact, Paper
 
 CONTACT = 1e-6  # nearer than this share of what the two can move, query and goal's centroid touch
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The whole of a nearest-centroid problem, after one pass over the data.
+    """The whole of a nearest-centroid problem, after one pass over the data."""
 
-    Attributes:
-        offsets: (k, d), μ_c − x†.
-        goal: the goal's class code.
-        unit: (k,), the radius of each class for one unit of scale.
-        scale: the budget where all share one (then `unit` is the share that takes part, by weight);
-            1 where budgets differ (then `unit` is the mean budget).
-        norm: the norm of the moves.
-        ties: (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel.
-        members: whether members may move. query: whether the query may.
-        query_budget: how far the query may move; 0 where it may not.
-    """
-
-    offsets: Array
-    goal: int
-    unit: Array
+    offsets: Array  # (k, d), μ_c − x†
+    goal: int  # the goal's class code
+    unit: Array  # (k,), the radius of each class for one unit of scale
+    # The budget where all share one (then `unit` is the share that takes part, by weight); 1 where budgets differ (then
+    # `unit` is the mean budget).
     scale: float
-    norm: Norm
-    ties: Array
-    members: bool = True
-    query: bool = False
-    query_budget: float = 0.0
+    norm: Norm  # of the moves
+    ties: Array  # (k,), how much farther than the goal's each rival's centroid must be for the goal to win the duel
+    members: bool = True  # whether members may move
+    query: bool = False  # whether the query may,
+    query_budget: float = 0.0  # and how far
 
     @property
     def radii(self) -> Array:
@@ -135,29 +122,22 @@ class Reach:
         offsets = self.after(directions, query_move)
         gradients, dual = self.gradients(offsets), self.norm.dual
         touching = euclidean(offsets[self.goal]) <= CONTACT * (self.radii[self.goal] + self.query_budget)
-        slopes = [gradients[self.goal]]
-        if touching:
-            slopes = self._contact_slopes(gradients, directions[self.goal], query_move)
-        others = np.delete(np.arange(len(gradients)), self.goal)
-        members = self.radii[others] * (
-            dual.length(gradients[others]) + np.einsum("cd,cd->c", gradients[others], directions[others])
-        )
-        pull, radius = gradients[others].sum(axis=0), self.radii[self.goal]
+        at_contact = self._contact_slopes(gradients, directions[self.goal], query_move) if touching else []
+        members = self.radii * (dual.length(gradients) + np.einsum("cd,cd->c", gradients, directions))
+        pull, radius = gradients[self.others].sum(axis=0), self.radii[self.goal]
         least = np.inf
-        for slope in slopes:
+        for slope in at_contact or [gradients[self.goal]]:
             own = -(pull + slope)
             goal_members = radius * (dual.length(slope) + slope @ directions[self.goal])
             query = self.query_budget * dual.length(own) + own @ query_move
             least = min(least, max(float(goal_members), 0.0) + max(float(query), 0.0))
-        return float(np.maximum(members, 0.0).sum()) + least + self._stuck(offsets)
+        return float(np.maximum(members[self.others], 0.0).sum()) + least + self._stuck(offsets)
 
     def _stuck(self, offsets: Array) -> float:
         """Return what rivals who stand on the query (and have no gradient there) could still gain, to first order."""
         distances = euclidean(offsets)
         on_query = (distances == 0) & (self.radii > 0)
         on_query[self.goal] = False
-        if not on_query.any():
-            return 0.0
         rates = np.exp(distances[self.goal] - distances - goal_loss(distances, self.goal))
         longest = self.norm.farthest_distance(np.zeros_like(offsets), self.radii)
         return float((rates * longest)[on_query].sum())
@@ -180,12 +160,7 @@ class Reach:
 
     @property
     def relaxed(self) -> Array:
-        """Radii (k,) that allow at least what members and query can do together.
-
-        The query's move shifts all offsets by one common vector; letting every class choose its own such
-        vector is a relaxation, so the loss at these radii is a proved lower bound. It is tight where only
-        members move.
-        """
+        """Radii (k,) that allow all that members and query can do: as if each class had the query's move to itself."""
         return self.radii + self.query_budget
 
 
@@ -209,20 +184,18 @@ def reach_of(problem: Problem, members: bool = True, query: bool = False) -> Rea
             f"model: this question is answered for nearest centroid only so far, got {problem.model.name}; "
             "try budgets or participants with oar.collective."
         )
-    query_budget = problem.query_budget if query else 0.0
     model: Any = problem.model
     centroids = model.fit(problem.people)
-    unit = unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions))
     return Reach(
         offsets=centroids.positions - problem.query_features,
         goal=problem.goal,
-        unit=unit,
+        unit=unit_radii(problem, centroids) if members else np.zeros(len(centroids.positions)),
         scale=float(problem.allowance.budget) if problem.allowance.single else 1.0,
         norm=problem.allowance.norm,
         ties=rival_ties(centroids, problem.query_features, problem.goal),
         members=members,
         query=query,
-        query_budget=query_budget,
+        query_budget=problem.query_budget if query else 0.0,
     )
 
 
@@ -231,12 +204,9 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
     allowance, people = problem.allowance, problem.people
     if allowance.same_for_everyone:
         return np.ones(len(people.classes))
-    if allowance.single:
-        radii = allowance.acting(people.size).astype(np.float64)
-    else:
-        radii = allowance.everyones(people.size)
+    radii = (allowance.acting if allowance.single else allowance.everyones)(people.size)
     with np.errstate(over="ignore"):
-        units = people.class_sums(radii) / centroids.class_weights
+        units = people.class_sums(np.asarray(radii, dtype=np.float64)) / centroids.class_weights
     if not np.isfinite(units).all():
         raise DataError("budget: so large that sums of weights times budgets overflow; use smaller units.")
     return units
@@ -245,10 +215,7 @@ def unit_radii(problem: Problem, centroids: Centroids) -> Array:
 def smallest_scale(reach: Reach) -> tuple[float, int | None]:
     """Return the infimum of the scales at which the goal is reached, and the class that stands in the way.
 
-    The goal is reached when it beats every other class, and each duel's margin rises with the scale, so
-    the answer is the largest of the duels' roots. The scale is inf where some duel can never be won: the
-    other class cannot move (u_c = 0) and its distance is no more than the least that the goal's distance
-    can become (0 where the goal's class can move, its present one where it cannot).
+    It is the largest root of all duels, and inf where one of them can never be won (docs/maths.md).
     """
     distances = euclidean(reach.offsets)
     goal_now = float(distances[reach.goal])
@@ -327,11 +294,11 @@ def propose(
     The solver is said to have finished if the gap is at most `tolerance` times the loss.
     """
     loss = float(goal_loss(euclidean(reach.after(directions, query_move)), reach.goal))
-    bound = unrounded(float(reach.loss(reach.relaxed)), loss)
-    gap = reach.gap(directions, query_move)
-    finished = gap <= tolerance * loss
-    reachable, suffices = prospects(problem, reach)
-    hints = Hints()
+    bound, gap = unrounded(float(reach.loss(reach.relaxed)), loss), reach.gap(directions, query_move)
+    finished, (reachable, suffices) = gap <= tolerance * loss, prospects(problem, reach)
+    ended, hints = "", Hints()
+    if not finished:
+        ended = f"It took {counted(steps, 'step', 'steps')}; allow more with max_steps, or accept a larger tolerance."
     if not reach.members:  # (μ_c − μ_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2 is what the query must keep to be nearest
         limits = nearer_limits(reach.offsets, reach.goal)
         hints = Hints(multipliers=multipliers_against(*limits, reach.norm, reach.query_budget))
@@ -346,7 +313,7 @@ def propose(
         passes=passes,
         suffices=suffices,
         reachable=reachable,
-        ended="" if finished else f"It took {counted(steps, 'step', 'steps')}; {MORE_STEPS}",
+        ended=ended,
         hints=hints,
     )
 
@@ -368,30 +335,21 @@ def prospects(problem: Problem, reach: Reach) -> tuple[bool, str]:
 
 def what_suffices(problem: Problem, reach: Reach) -> str:
     """Say which budget of the members would be enough (at optimal moves), or why none is."""
-    if problem.query.probability is not None:
-        return _what_makes_probable(problem, reach, problem.query.probability)
-    scale, blocker = smallest_scale(reach)
+    probability, blocker = problem.query.probability, None
+    if probability is None:
+        scale, blocker = smallest_scale(reach)
+        met, why = "reach the goal", why_never(problem, reach, blocker)
+    else:
+        scale, least = smallest_scale_for(reach, -float(np.log(probability)))
+        met = f"make the goal {probability:g} probable"
+        most = f"{np.exp(-least):.6g}"
+        why = f"however far they move, the goal is no more than {most} probable; let members of more classes take part."
     if scale == np.inf:
-        return f"no budget is enough with these participants: {why_never(problem, reach, blocker)}"
+        return f"no budget is enough with these participants: {why}"
     binding = "" if blocker is None else f" (class {problem.people.classes[blocker]!r} binds)"
-    return f"optimal moves reach the goal with {_budgets(problem, scale)}{binding}."
-
-
-def _budgets(problem: Problem, scale: float) -> str:
-    """Return budgets of this scale in words."""
     single = problem.allowance.single
-    return f"any budget above {scale:.6g}" if single else f"budgets more than {scale:.6g} times as large"
-
-
-def _what_makes_probable(problem: Problem, reach: Reach, probability: float) -> str:
-    """Say which budget of the members makes the goal as probable as it must be, or how far none gets."""
-    scale, least = smallest_scale_for(reach, -float(np.log(probability)))
-    if scale == np.inf:
-        return (
-            f"no budget is enough with these participants: however far they move, the goal is no more than "
-            f"{np.exp(-least):.6g} probable; let members of more classes take part."
-        )
-    return f"optimal moves make the goal {probability:g} probable with {_budgets(problem, scale)}."
+    budgets = f"any budget above {scale:.6g}" if single else f"budgets more than {scale:.6g} times as large"
+    return f"optimal moves {met} with {budgets}{binding}."
 
 
 def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
@@ -403,9 +361,6 @@ def why_never(problem: Problem, reach: Reach, blocker: int | None) -> str:
             "let members of one of them take part."
         )
     return f"the query lies on the centroid of class {other!r}, and nobody of that class can move; let one take part."
-
-
-MORE_STEPS = "allow more with max_steps, or accept a larger tolerance."
 
 
 def no_signal(signal: Any) -> None:
@@ -424,3 +379,21 @@ class ExactCentroids(OfCentroids):
         no_signal(task.signal)
         reach, stay = reach_of(task.problem), np.zeros(task.problem.people.dimensions)
         return propose(task.problem, reach, reach.directions(), stay, solver=self.name, exact=True)
+
+
+class PaperAmongCentroids(OfCentroids):
+    """The paper's heuristic: one gradient, normalised to the budget."""
+
+    name, settings, verbs, auto = "paper", Paper, ("individual", "collective", "joint"), False
+
+    def propose(self, task: Task, settings: Paper) -> Proposal:
+        """Move members, query or both by one normalised gradient step from where they are."""
+        no_signal(task.signal)
+        reach = reach_of(task.problem, task.verb != "individual", task.query)
+        gradients = reach.gradients(reach.offsets)
+        # The query's move by δ moves every offset by −δ, so its descent direction is +Σ_c ∂L/∂μ_c.
+        ways = np.vstack([-gradients, gradients.sum(axis=0)])
+        lengths = reach.norm.length(ways)
+        ways /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        directions = np.where(reach.radii[:, None] == 0, 0.0, ways[:-1])
+        return propose(task.problem, reach, directions + 0.0, reach.query_budget * ways[-1] + 0.0, solver=self.name)

@@ -17,7 +17,7 @@ respect to each δ_i, step, projection onto each member's ball.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,12 +41,10 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     everyones = allowance.everyones(people.size)
     movers = np.flatnonzero(everyones > 0)
     radii, codes = everyones[movers], people.codes(0, people.size)[movers]
-    classes = len(people.classes)
-    masses = (
-        people.row_weights[movers] / people.class_sums(None)[codes]
-    )  # m_i: by how much member i's move shifts its centroid
-
-    # Column i holds m_i in the row of i's class, so that the product with moves (n, d) gives the classes' shifts.
+    classes, tolerance = len(people.classes), settings.smallest_gap
+    # Column i holds m_i, by which i's move shifts its centroid, in the row of i's class: the product with moves (n, d)
+    # gives the classes' shifts.
+    masses = people.row_weights[movers] / people.class_sums(None)[codes]
     averaging = csc_array((masses, codes, np.arange(movers.size + 1)), shape=(classes, movers.size))
 
     def shifts(moves: Array) -> Array:
@@ -68,7 +66,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
             gap=gap,
         )
         first = np.array([max(radii.max(initial=0.0), np.finfo(float).tiny)])
-        return minimise(objective, start, first, max_steps, settings.smallest_gap)
+        return minimise(objective, start, first, max_steps, tolerance)
 
     # A rival's centroid that lies on the query has no gradient; it is sent off in a fixed direction, a little.
     stuck = (euclidean(reach.offsets) == 0)[:, None]
@@ -76,7 +74,7 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     nudge = np.where(stuck, 1e-3 * reach.norm.farthest(reach.offsets, np.ones(classes)), 0.0)
     starts = [(radii[:, None] * nudge.take(codes, axis=0))[None]]
     if allowance.same_for_everyone:
-        own = dataclasses.replace(problem, query=Query(problem.query_features, problem.query.goal))
+        own = replace(problem, query=Query(problem.query_features, problem.query.goal))
         search_settings = ProjectedGradient(random_starts=settings.random_starts, seed=settings.seed)
         individual = query_moves.solve(own, members=False, settings=search_settings).plan.query_move
         starts.append(np.broadcast_to(-individual, starts[0].shape))
@@ -93,16 +91,8 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     # s_c = Σ m_i δ_i / Σ m_i ε_i, so that δ_i = ε_i s_c has the same class means.
     total = np.bincount(codes, weights=masses * radii, minlength=classes)[:, None]
     directions = shifts(best.points[0]) / np.where(total > 0, total, 1.0)
-    return propose(
-        problem,
-        reach,
-        directions + 0.0,
-        np.zeros(people.dimensions),
-        solver="projected-gradient",
-        tolerance=settings.smallest_gap,
-        steps=steps,
-        passes=len(starts) + steps,
-    )
+    moves, passes = (directions + 0.0, np.zeros(people.dimensions)), len(starts) + steps
+    return propose(problem, reach, *moves, solver="projected-gradient", tolerance=tolerance, steps=steps, passes=passes)
 
 
 class CentroidsByGradient(OfCentroids):

@@ -5,13 +5,10 @@ For a query at z the members' best answer is known in closed form (`reach`), so 
     F(z) = log(1 + Σ_{c≠g} exp(near(z, ball_g) − far(z, ball_c))),        ‖z − x†‖_p ≤ ε
 
 with balls of radius r_c around the centroids (all r_c = 0: the individual alone). By the envelope theorem
-∇near and ∇far are the unit vectors from the nearest and farthest points to z. F is not convex, so the
-search starts from many points, side by side, and keeps the best. What is proved is a lower bound
-(`Reach.relaxed`), not that the best start was among them.
-
-F has a kink where the query touches the goal's ball (near = 0), and optima like to sit in it; there a gradient
-method bounces. So the search is made twice: freely, and among the moves that touch, where near is 0 and the rest
-is smooth. The better answer wins.
+∇near and ∇far are the unit vectors from the nearest and farthest points to z. F is not convex: the best of many starts
+counts, beside a proved lower bound (`Reach.relaxed`). It has a kink where the query touches the goal's ball (near = 0),
+and optima like to sit in it; there a gradient method bounces. So the search is made twice: freely, and among the moves
+that touch, where near is 0 and the rest is smooth.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ WIDEST = 'oar.joint(problem, solver="widest-lead") finds moves that reach it, wh
 def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Proposal:
     """Move the query, and the members too if `members`, to the least goal loss found."""
     reach = reach_of(problem, members, query=True)
-    batch = QueryBatch(
-        reach.offsets[None], np.array([reach.goal]), reach.radii[None], np.array([reach.query_budget]), reach.norm
-    )
-    found = best_moves(batch, settings)
+    found = best_moves(QueryBatch.of(reach), settings)
     query_move = found.points[0] + 0.0
     proposal = _proposed(problem, reach, query_move, "projected-gradient", settings.smallest_gap, found.steps)
     short = problem.query.probability is None and members and _lead(reach, query_move) <= 0
@@ -52,8 +46,7 @@ def solve(problem: Problem, members: bool, settings: ProjectedGradient) -> Propo
 
 
 def _proposed(problem: Problem, reach: Reach, query_move: Array, solver: str, tolerance: float, steps: int) -> Proposal:
-    """Return the query's move with the members' best answer to it."""
-    directions = replace(reach, offsets=reach.offsets - query_move).directions()
+    directions = replace(reach, offsets=reach.offsets - query_move).directions()  # the members' best answer
     return propose(problem, reach, directions, query_move, solver=solver, tolerance=tolerance, steps=steps)
 
 
@@ -63,18 +56,12 @@ def _lead(reach: Reach, query_move: Array) -> float:
 
 
 def widest_lead(reach: Reach, settings: ProjectedGradient) -> tuple[Array, int]:
-    """Return the query's move (d,) to which members' best answer gives the widest lead found, and the steps it took.
-
-    In larger and larger units the log odds against the goal are nothing but the lead over the class that is nearest.
-    """
+    """Return the query's move (d,) to which members' best answer gives the widest lead found, and the steps it took."""
     size = float(euclidean(reach.offsets).max() + reach.radii.max() + reach.query_budget) or 1.0
     best, steps, moves = -np.inf, 0, np.zeros((1, 1, reach.offsets.shape[1]))
-    for unit in SHARPER:
+    for unit in SHARPER:  # in the end log odds against the goal are nothing but the lead over the nearest class
         larger = unit / size
-        budgets = np.array([larger * reach.query_budget])
-        batch = QueryBatch(
-            larger * reach.offsets[None], np.array([reach.goal]), larger * reach.radii[None], budgets, reach.norm
-        )
+        batch = QueryBatch.of(reach, larger)
         starts = np.concatenate([larger * moves, start_moves(batch, settings)], axis=1)
         found = _best(batch, np.arange(1), starts, settings, odds=True)
         moved, steps = found.points[0] / larger, steps + found.steps
@@ -94,15 +81,18 @@ class QueryBatch:
     budgets: Array
     norm: Norm
 
+    @classmethod
+    def of(cls, reach: Reach, unit: float = 1.0) -> QueryBatch:
+        """Return a problem's only query, with everything so many times as large."""
+        budgets = np.array([unit * reach.query_budget])
+        return cls(unit * reach.offsets[None], np.array([reach.goal]), unit * reach.radii[None], budgets, reach.norm)
+
 
 def best_moves(batch: QueryBatch, settings: ProjectedGradient) -> Minimum:
-    """Return the best move (b, d) of each query, over all starts.
-
-    Where losses are next to 0 their slopes are lost, and moves are looked for again by log odds.
-    """
+    """Return the best move (b, d) of each query, over all starts."""
     starts = start_moves(batch, settings)
     best = _best(batch, np.arange(len(batch.goals)), starts, settings)
-    small = np.flatnonzero(best.values < TINY)
+    small = np.flatnonzero(best.values < TINY)  # their slopes are lost: moves are looked for again by log odds
     if not small.size:
         return best
     starts = np.concatenate([best.points[small, None], starts[small]], axis=1)
@@ -134,12 +124,7 @@ def _best(
 
 
 def _search(
-    batch: QueryBatch,
-    queries: NDArray[np.intp],
-    starts: Array,
-    settings: ProjectedGradient,
-    touching: bool,
-    odds: bool,
+    batch: QueryBatch, queries: NDArray[np.intp], starts: Array, settings: ProjectedGradient, touching: bool, odds: bool
 ) -> Minimum:
     """Return the best move of each of some queries, from its own starts (q, s, d)."""
     count, tries, dimensions = starts.shape
@@ -153,10 +138,7 @@ def _search(
 
 
 def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
-    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones.
-
-    The random ones are extreme points of the ball, each once at full length and once drawn inwards.
-    """
+    """Return starts (b, s, d): stay, towards the goal, away from rivals, across to the goal, random ones."""
     count, classes, dimensions = batch.offsets.shape
     everyone = np.arange(count)
     to_goal = batch.offsets[everyone, batch.goals]
@@ -166,14 +148,14 @@ def start_moves(batch: QueryBatch, settings: ProjectedGradient) -> Array:
     to_rivals = np.take_along_axis(batch.offsets, rivals[..., None], axis=1)
     generator = np.random.default_rng(settings.seed)
     random = generator.normal(size=(count, settings.random_starts, dimensions))
+    # Extreme points of the ball, each once at full length and once drawn inwards
     inwards = generator.random((count, settings.random_starts, 1))
     headings = np.concatenate([-to_rivals, to_goal[:, None] - to_rivals, random], axis=1)
     budgets = batch.budgets[:, None]
     extreme = batch.norm.maximise(headings, np.broadcast_to(budgets, headings.shape[:2]))
     scattered = batch.norm.project(random * budgets[..., None], budgets) * inwards
-    return np.concatenate(
-        [np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets), extreme, scattered], axis=1
-    )
+    stay, towards = np.zeros((count, 1, dimensions)), batch.norm.project(to_goal[:, None], budgets)
+    return np.concatenate([stay, towards, extreme, scattered], axis=1)
 
 
 def _objective(
@@ -211,10 +193,9 @@ def _objective(
 
     def project(moves: Array, rows: Rows) -> Array:
         queries = owner[rows]
-        budgets = batch.budgets[queries]
+        goals, budgets = batch.goals[queries], batch.budgets[queries]
         if not touching:
             return norm.project(moves, budgets)
-        goals = batch.goals[queries]
         return project_onto_both(norm, moves, budgets, batch.offsets[queries, goals], batch.radii[queries, goals])
 
     def gap(moves: Array, gradients: Array, rows: Rows) -> Array:

@@ -124,8 +124,7 @@ def _check(points: Array, goals: Sequence[Any], budgets: Array, shares: Array, d
         )
     check_finite(points, "queries")
     check_that(is_listing(goals), "goals", "a list of labels, one for each query", goals)
-    if len(points) != len(goals):
-        raise DataError(f"goals: must be one for each of the {len(points)} queries, got {len(goals)}.")
+    check_that(len(points) == len(goals), "goals", f"one for each of the {len(points)} queries", len(goals))
     if budgets.ndim != 1 or not budgets.size or not ((budgets >= 0) & np.isfinite(budgets)).all():
         raise DataError(f"budgets: must be a list of finite numbers ≥ 0, got {budgets}.")
     if shares.ndim != 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():

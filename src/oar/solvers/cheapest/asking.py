@@ -27,11 +27,11 @@ from oar.problem import Problem
 from oar.solvers.cheapest.branch_and_bound import prove
 from oar.solvers.cheapest.highs import CheapestChange
 from oar.solvers.cheapest.milp import settled, solve
-from oar.solvers.cheapest.nonlinear_search import LinearTask, Outputs, PersonTask, SearchTask, search
+from oar.solvers.cheapest.nonlinear_search import Outputs, PersonTask, search, task_of_leads, task_of_outputs
 from oar.solvers.cheapest.rules import branched
 from oar.solvers.cheapest.space import Leads, Space, space_of
 from oar.solvers.cheapest.statement import statement_of
-from oar.solvers.query.shortest_move import nearer_limits
+from oar.solvers.query.shortest_move import goal_limits, nearer_limits
 from oar.tolerances import TIGHT
 
 MARGIN = 1e-8  # share of the outputs' size by which the goal must lead where it is searched for: ten ties
@@ -53,9 +53,8 @@ class ProposedChange:
     @classmethod
     def of(cls, space: Space, found: CheapestChange, note: str = "") -> ProposedChange:
         """Return what was found in a space; its cost there, whatever smaller space it was found in."""
-        return (
-            cls(space, found.change, space.cost(found.change), note) if found.found else cls(space, None, np.inf, note)
-        )
+        change = found.change if found.found else None
+        return cls(space, change, np.inf if change is None else space.cost(change), note)
 
     @property
     def person(self) -> Array:
@@ -82,11 +81,9 @@ class AdviceSolver:
         """Check the limits; the model is fitted when the first query asks."""
         self.people, self.model, self.encoding = people, model, people.table
         self.limits, self._given = limits.check(people.table.schema), limits
-        features = np.asarray(people.features, dtype=np.float64)
-        weights = people.row_weights
-        weights = weights / weights.sum()
-        centre = weights @ features
-        deviation = np.sqrt(np.maximum(weights @ (features - centre) ** 2, 0.0))
+        weights = people.row_weights / people.row_weights.sum()
+        centre = weights @ self._examples
+        deviation = np.sqrt(weights @ (self._examples - centre) ** 2)
         rounding = CONSTANT * np.abs(centre)  # of a column that never varies
         self._spread = centre, np.where(deviation > rounding, deviation, 0.0)
 
@@ -95,38 +92,38 @@ class AdviceSolver:
         """Whether leads are linear, so that what is found can be proved to be the cheapest."""
         return self.model.linear or self.model.plain_means
 
-    def space(self, ask: PersonQuery) -> Space:
-        """Return what a person may change."""
-        return self._space(self.limits, ask, ask.kind, self._checked(ask.own))
-
-    def _space(self, limits: Limits, ask: PersonQuery, kind: str, own: Mapping[str, Limit]) -> Space:
-        start = ask.problem.query_features
-        return space_of(limits, self.encoding, self._spread, start, kind, own, self._neighbourhood)
+    def space(self, ask: PersonQuery, limits: Limits | None = None) -> Space:
+        """Return what a person may change, by everybody's limits or others."""
+        start, own = ask.problem.query_features, self._checked(ask.own)
+        return space_of(limits or self.limits, self.encoding, self._spread, start, ask.kind, own, self._neighbourhood)
 
     @cached_property
     def _neighbourhood(self) -> Neighbourhood | Everywhere:
         if self.limits.plausible is None:
             return EVERYWHERE
-        return Neighbourhood(
-            self.limits.plausible, self._examples, distance_scales(self.limits, self.encoding, self._spread[1])
-        )
+        scales = distance_scales(self.limits, self.encoding, self._spread[1])
+        return Neighbourhood(self.limits.plausible, self._examples, scales)
 
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
     def way(self, ask: PersonQuery, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
-        space = self.space(ask)
+        space, problem = self.space(ask), ask.problem
         if not self.exact:
-            return self._searched(ask.problem, space, care)
-        goal = self._leads(ask.problem, care)
+            if not space.size:
+                return ProposedChange(space, None, np.inf)
+            note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
+            outputs, margin = self._outputs, care * MARGIN
+            return self._by_search(space, lambda part: task_of_outputs(part, outputs, problem, margin), note)
+        goal = self._leads(problem, care)
         found = branched(space, lambda part: solve(part, goal))
         if found.found and not space.is_plausible(found.change):
             note = (
                 f"The cheapest change, at {found.cost:.6g}, ends where nobody is near. This one was found by search, "
                 "and a cheaper one where people are may exist."
             )
-            return self._by_search(space, lambda part: LinearTask(part, goal), note)
+            return self._by_search(space, lambda part: task_of_leads(part, goal), note)
         return ProposedChange.of(space, found)
 
     def way_at(self, ask: PersonQuery, place: Array, care: float = 1.0) -> ProposedChange | None:
@@ -152,12 +149,6 @@ class AdviceSolver:
     def expected(self) -> Array:
         """Return about how outputs depend on coordinates, and their constants (o, d + 1)."""
         return self._matrix if self.exact and not self.model.plain_means else np.zeros((0, 0))
-
-    def _searched(self, problem: Problem, space: Space, care: float) -> ProposedChange:
-        if not space.size:
-            return ProposedChange(space, None, np.inf)
-        note = f"Found by search, because {self.model.name} is not linear: a cheaper way may exist."
-        return self._by_search(space, lambda part: SearchTask(part, self._outputs, problem, care * MARGIN), note)
 
     def _by_search(self, space: Space, task_of: Callable[[Space], PersonTask], note: str) -> ProposedChange:
         """Return what a search finds, with rules kept in one way or another."""
@@ -194,16 +185,13 @@ class AdviceSolver:
         return np.asarray(self.people.features, dtype=np.float64)
 
     def conflict(self, ask: PersonQuery, accepts: Accepts) -> tuple[str, ...]:
-        """Return limits that together rule the goal out: one is left out if the others are proved to do so without it.
-
-        A deletion filter; what is kept is what nothing proves to be needless.
-        """
+        """Return limits that together rule the goal out, without those that are proved to be needless one by one."""
         columns = {**self.limits.columns, **self._checked(ask.own)}
         named = {"column": columns, "link": self.limits.links, "rule": self.limits.rules}
         kept = [(kind, name) for kind, names in named.items() for name in names]
         for one in list(kept):
             fewer = [other for other in kept if other != one]
-            space = self._space(_only(fewer, columns), ask, "l1", {})
+            space = self.space(ask._replace(kind="l1", own={}), _only(fewer, columns))
             if (self.exact or not space.size) and self._proved(space, accepts)[0].bound == np.inf:
                 kept = fewer
         return _in_words(_only(kept, {**self._given.columns, **ask.own}))
@@ -216,25 +204,17 @@ def _only(kept: list[tuple[str, str]], columns: Mapping[str, Limit]) -> Limits:
 
 
 def _linear_leads(matrix: Array, problem: Problem, care: float) -> Leads:
-    slopes, values = matrix[:, :-1], matrix[:, :-1] @ problem.query_features + matrix[:, -1]
+    normals, leads = goal_limits(problem, matrix)
+    values = matrix[:, :-1] @ problem.query_features + matrix[:, -1]
     if problem.regresses:
         within, target = problem.within, problem.goal_target
-        scales = np.abs(target) + within + np.abs(values - target)
+        scales = np.tile(np.abs(target) + within + np.abs(values - target), 2)
         scales = np.where(scales > 0, scales, 1.0)
         margins = np.minimum(1e-2 * care * MARGIN * scales, 0.5 * within)  # the range's edge is inside: rounding only
-        return Leads(
-            np.vstack([-slopes, slopes]),
-            np.concatenate([within - (values - target), within + (values - target)]),
-            np.tile(margins, 2),
-            np.tile(scales, 2),
-        )
-    if len(matrix) == 1:  # the second class's logit, measured against 0
-        slopes, values = np.vstack([np.zeros_like(slopes), slopes]), np.array([0.0, values[0]])
-    rivals = np.delete(np.arange(len(values)), problem.goal)
-    scales = np.full(rivals.size, 1 + float(np.abs(values).max()))
-    leads = values[problem.goal] - values[rivals]
-    margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
-    return Leads(slopes[problem.goal] - slopes[rivals], leads, margins, scales)
+    else:
+        scales = np.full(leads.size, 1 + float(np.abs(values).max()))
+        margins = care * (LINEAR_TIE * scales + SHARE * np.abs(leads))
+    return Leads(-normals, leads, margins, scales)
 
 
 def _centroid_leads(centroids: Any, problem: Problem, care: float) -> Leads:

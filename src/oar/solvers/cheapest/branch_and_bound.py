@@ -9,8 +9,9 @@ change that may be cheaper, and is handed back to be tried.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -38,6 +39,8 @@ WHOLE = 1e-7  # how far from whole a relaxed place may be
 TRULY = 1e-12  # and what is still parted where nothing else is
 SHARE = 1e-9
 MUCH = 1e-3  # of what rows leave
+Parting = tuple[Callable[..., Tree], Sequence[CertificateRegion], frozenset[int]]
+"""What makes a tree of those of the parts, the parts, and the rules that are kept in them."""
 
 
 @dataclass(eq=False)
@@ -51,8 +54,8 @@ class _Node:
     point: Array | None
     shares: dict[int, float]
     doubtful: Leaf | None = None  # multipliers that show that nothing is in it, but do not stand up to rounding
-    how: tuple[str, int, float] | None = None
-    children: tuple[_Node, ...] = field(default=())
+    joined: Callable[..., Tree] | None = None
+    children: Sequence[_Node] = ()
 
     def tree(self) -> Tree:
         """Return what proves the part's bound."""
@@ -61,16 +64,9 @@ class _Node:
             nodes += node.children
         made: dict[int, Tree] = {}
         for node in reversed(nodes):
-            made[id(node)] = node._joined(tuple(made.pop(id(child)) for child in node.children))
+            below = [made.pop(id(child)) for child in node.children]
+            made[id(node)] = node.joined(*below) if node.joined else node.leaf
         return made[id(self)]
-
-    def _joined(self, below: tuple[Tree, ...]) -> Tree:
-        if self.how is None:
-            return self.leaf
-        kind, number, at = self.how
-        if kind == "split":
-            return Split(number, at, *below)
-        return Choice(number, *below) if kind == "choice" else Either(number, below)
 
 
 def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Array | None]:
@@ -84,14 +80,12 @@ def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Arra
         bound, visited, node = heapq.heappop(waiting)
         if bound >= enough:
             break
-        how = next(_partings(statement, node), None)
-        if how is None or visited > MOST_PARTS:
-            better = node.point if how is None else None
+        parting = next(_partings(statement, node), None)
+        if not parting or visited > MOST_PARTS:
+            better = None if parting else node.point
             break
-        node.how = how
-        node.children = tuple(
-            _looked_at(statement, part, kept, node.leaf) for part, kept in _parts(statement, node, how)
-        )
+        node.joined, parts, kept = parting
+        node.children = [_looked_at(statement, part, kept, node.leaf) for part in parts]
         for child in node.children:
             if child.bound < np.inf:
                 heapq.heappush(waiting, (child.bound, next(number), child))
@@ -111,36 +105,32 @@ def _looked_at(statement: Statement, part: CertificateRegion, kept: frozenset[in
     return _Node(part, kept, leaves[best], bounds[best], None if doubtful else found.point, found.shares, doubtful)
 
 
-def _parts(
-    statement: Statement, node: _Node, how: tuple[str, int, float]
-) -> list[tuple[CertificateRegion, frozenset[int]]]:
-    kind, number, at = how
-    if kind == "split":
-        return [(part, node.kept) for part in node.part.split(statement, number, at)]
-    if kind == "choice":
-        return [(part, node.kept) for part in node.part.choice(statement, number)]
-    return [(node.part.narrowed(way), node.kept | {number}) for way in statement.rules[number]]
+def _partings(statement: Statement, node: _Node) -> Iterator[Parting]:
+    """Yield how to part a node, the best first; nothing where its place is a change, or nothing is left to part."""
 
+    def split(entry: int, at: float = 0.0) -> Parting:
+        return partial(Split, entry, at), node.part.split(statement, entry, at), node.kept
 
-def _partings(statement: Statement, node: _Node) -> Iterator[tuple[str, int, float]]:
-    """Yield where to part a node, the best first; nothing where its place is a change, or nothing is left to part."""
-    for entry in _unsure(statement, node):
-        yield "split", entry, 0.0
+    def choice(column: int) -> Parting:
+        return partial(Choice, column), node.part.choice(statement, column), node.kept
+
+    def either(rule: int) -> Parting:
+        parts = [node.part.narrowed(way) for way in statement.rules[rule]]
+        return lambda *ways: Either(rule, ways), parts, node.kept | {rule}
+
+    yield from map(split, _unsure(statement, node))
     if node.point is None:
-        for column in _undecided(statement, node):
-            yield "choice", column, 0.0
+        yield from map(choice, _undecided(statement, node))
         return
     if statement.kind == "l0":
-        for column in _unpaid(statement, node, node.point):
-            yield "choice", column, 0.0
+        yield from map(choice, _unpaid(statement, node, node.point))
     off = np.where(statement.whole, np.abs(node.point - np.rint(node.point)), 0.0)
     far = TRULY * (1 + np.abs(node.point))
     broken = _broken(statement, node, node.point)
     if (off > np.maximum(WHOLE, far)).any() or ((off > far).any() and not broken):
         entry = int(off.argmax())
-        yield "split", entry, float(np.floor(node.point[entry]))
-    for rule in broken:
-        yield "either", rule, 0.0
+        yield split(entry, float(np.floor(node.point[entry])))
+    yield from map(either, broken)
 
 
 def _unsure(statement: Statement, node: _Node) -> Iterator[int]:
@@ -168,17 +158,12 @@ def _undecided(statement: Statement, node: _Node) -> Iterator[int]:
 
 def _unpaid(statement: Statement, node: _Node, point: Array) -> list[int]:
     """Return the column that the relaxed place changes and pays for only in part, if there is one."""
-    best, worth = list[int](), 0.0
-    for column in np.unique(statement.column):
-        mine = statement.column == column
-        if column in node.part.paid or ((node.part.low > 0) | (node.part.high < 0))[mine].any():
-            continue
-        moved = bool((point[mine] != 0).any())
-        share = node.shares.get(int(column), 0.0)
-        lacks = (1 - share) * float(statement.flat[mine][0]) if moved and share < 1 - SHARE else 0.0
-        if lacks > worth:
-            best, worth = [int(column)], lacks
-    return best
+    must, column = (node.part.low > 0) | (node.part.high < 0), statement.column
+    moved = set(column[point != 0].tolist()) - set(column[must].tolist()) - node.part.paid
+    flat = dict(zip(column.tolist(), statement.flat.tolist(), strict=True))
+    left = {one: 1 - node.shares.get(one, 0.0) for one in sorted(moved)}
+    lacks = {one: share * flat[one] for one, share in left.items() if share > SHARE and flat[one] > 0}
+    return [max(lacks, key=lambda one: lacks[one])] if lacks else []
 
 
 def _broken(statement: Statement, node: _Node, point: Array) -> list[int]:

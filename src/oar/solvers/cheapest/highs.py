@@ -87,9 +87,8 @@ class MixedIntegerProgramme:
             return ()
         top, bottom = self.top.copy(), self.bottom.copy()
         top[entry], bottom[entry] = np.floor(place[entry]), np.ceil(place[entry])
-        return tuple(
-            side for side in (replace(self, top=top), replace(self, bottom=bottom)) if (side.bottom <= side.top).all()
-        )
+        sides = replace(self, top=top), replace(self, bottom=bottom)
+        return tuple(side for side in sides if (side.bottom <= side.top).all())
 
 
 def column_units(rows: Array, room: Array, fixed: NDArray[np.bool_] | slice = NONE) -> Array:

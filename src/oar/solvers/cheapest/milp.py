@@ -31,16 +31,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.sets.norms import Norm
 from oar.models.training import Array
 from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme, column_units
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.space import Leads, Space
-from oar.solvers.query.shortest_move import least_distance
+from oar.solvers.query.shortest_move import shortest_within
 
 SQUARED = 10.0
 STIFF = 1e2  # rows are put into units in which HiGHS's feasibility, 1e-7, is well below a margin
 LARGE = 1e4  # a bound above this is no bound for p ≤ high y: HiGHS takes a y of 1e-6 for 0
-DEAR = 1e3  # times what a change costs: numbers with such prices are put into units in which they cost as much as it
+# Times what a change costs: beside numbers with such prices, which are put into units in which they cost as much as it,
+# HiGHS takes the others for nothing.
+DEAR = 1e3
 LARGEST_ENTRY = 1e9  # of a row, beside what it lacks
 SLACK = 1e-10  # by which a row may be missed: far less than a margin
 MOST_BRANCHES = 20
@@ -62,10 +65,8 @@ def solve(space: Space, goal: Leads) -> CheapestChange:
         cost = programme.space.cost(first.change)
         if 0 < DEAR * cost < programme.space.prices.max():
             finer = np.where(space.whole, 1.0, np.minimum(cost / programme.space.prices, 1.0))
-            units = units * finer
-            programme, first = _affordable(
-                _in_units(space, units), goal, replace(first, change=first.change / finer), cost
-            )
+            units, known = units * finer, replace(first, change=first.change / finer)
+            programme, first = _affordable(_in_units(space, units), goal, known, cost)
     found = first
     if first.found and space.kind != "l1":
         found = (_least_squares if space.kind == "l2" else _fewest)(programme, first)
@@ -102,10 +103,7 @@ def _reaches(space: Space, goal: Leads) -> Array:
 
 
 def _affordable(space: Space, goal: Leads, known: CheapestChange, cost: float) -> tuple[Programme, CheapestChange]:
-    """Return a programme without what alone costs more than a known change, and its cheapest by "l1".
-
-    Beside prices far above what is needed, HiGHS takes the others for nothing.
-    """
+    """Return a programme without what alone costs more than a known change, and its cheapest by "l1"."""
     most = (1 + PROVED) * cost / space.prices
     most = np.where(space.whole, np.floor(most), most)
     programme = Programme(replace(space, high=np.minimum(space.high, most), low=np.maximum(space.low, -most)), goal)
@@ -137,10 +135,8 @@ class Programme:
         self.goals = len(slopes)
         units = np.abs(normals).max(axis=1, initial=0.0)
         # What a lead lacks is 1, so that tolerances are shares of it.
-        needs = np.abs(room[: self.goals])
-        units[: self.goals] = np.where(
-            needs > 0, np.maximum(needs, units[: self.goals] / LARGEST_ENTRY), units[: self.goals]
-        )
+        needs, own = np.abs(room[: self.goals]), units[: self.goals]
+        units[: self.goals] = np.where(needs > 0, np.maximum(needs, own / LARGEST_ENTRY), own)
         units = np.where(units > 0, units, 1.0)
         self.normals, self.room = normals / units[:, None], room / units
         self.up, self.down = np.flatnonzero(space.high > 0), np.flatnonzero(space.low < 0)
@@ -171,13 +167,11 @@ class Programme:
         return replace(found, change=change, cost=float(prices @ np.abs(change)))
 
     def _filled(self, prices: Array) -> CheapestChange | None:
-        """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it.
-
-        All levels of a category cost the same, so that the one that raises the lead most is enough.
-        """
+        """Return the same where every column is on its own, as a knapsack; None where HiGHS is better at it."""
         gains, need = -self.normals[0], -float(self.room[0])
         tops, sizes = np.where(gains > 0, self.space.high, -self.space.low), np.abs(gains)
         useful = [entry for entry in np.argsort(sizes).tolist() if sizes[entry] > 0 and tops[entry] > 0]
+        # All levels of a category cost the same, so that the one that raises the lead most is enough.
         items = list({int(self.space.column[entry]): entry for entry in useful}.values())
         try:
             amounts = filled(
@@ -244,7 +238,7 @@ class Programme:
         split = np.hstack([self.normals[:, self.up], -self.normals[:, self.down], empty])
         question = MixedIntegerProgramme(
             costs=costs,
-            rows=np.vstack([STIFF * split, more_rows.reshape(len(more_rows), costs.size)]),
+            rows=np.vstack([STIFF * split, more_rows]),
             room=np.concatenate([STIFF * self.room, more_room]),
             whole=np.append(self.space.whole[self.owner], np.full(others, switches)),
             bottom=np.zeros(costs.size),
@@ -276,10 +270,7 @@ class Programme:
         return replace(best, bound=min(bound, best.cost), finished=finished)
 
     def nearest(self, change: Array) -> Array | None:
-        """Return v with the whole entries of `change` and the numbers of least Σ (price v)²; None where no numbers do.
-
-        A least-distance problem (Lawson & Hanson 1974, chapter 23), as for the shortest move into a region.
-        """
+        """Return v with the whole entries of `change` and numbers of least Σ (price v)²; None where no numbers do."""
         free = np.flatnonzero(~self.space.whole)
         if not free.size:
             return change if self.keeps(change) else None
@@ -296,10 +287,9 @@ class Programme:
         if size == 0:
             return fixed
         for _ in range(MOST_UNITS):
-            _, residual = least_distance(normals, room / size)
-            if np.abs(residual).max() <= 1e-12 or residual[-1] >= 0:  # in exact numbers r_{d+1} = −‖r‖²
+            away = shortest_within(normals, room / size, Norm(2.0))
+            if away is None:
                 return None
-            away = -residual[:-1] / residual[-1]
             fixed[free] = size * away / prices
             moved = self.space.tidy(fixed)
             paid = self.space.prices * np.abs(moved)
@@ -347,8 +337,7 @@ class _Squares:
         self.bent = np.flatnonzero(~space.switches)
         straight = np.where(space.switches, self.squares, 0.0)[programme.owner]
         self.costs = np.concatenate([straight, np.ones(self.bent.size)])
-        self.rows: dict[tuple[int, float], Array] = {}
-        self.room: dict[tuple[int, float], float] = {}
+        self.lines: dict[tuple[int, float], tuple[Array, float]] = {}
         for share in (0.1, 0.25, 0.5, 1.0):
             self.support(share * first / space.prices)
 
@@ -369,16 +358,13 @@ class _Squares:
                 row = np.zeros(self.costs.size)
                 row[:parts][owner == entry] = slope
                 row[parts + place] = -1.0
-                self.rows[entry, at], self.room[entry, at] = row, below
+                self.lines[entry, at] = row, below
 
     def cheapest(self, cost: float) -> CheapestChange:
-        """Return the change of the lowest sum of squares from below, with its root as bound.
-
-        `cost` is that of the best change so far, infinite where there is none yet.
-        """
+        """Return the change of the lowest sum, with its root as bound; `cost` is the best so far, or infinite."""
         unit, parts = min(cost, self.first) ** 2 / SQUARED, self.programme.parts
-        rows = np.array(list(self.rows.values())).reshape(len(self.rows), self.costs.size)
-        room = np.array(list(self.room.values())) / unit
+        rows = np.array([row for row, _ in self.lines.values()]).reshape(-1, self.costs.size)
+        room = np.array([below for _, below in self.lines.values()]) / unit
         rows[:, :parts] /= unit
         costs = np.concatenate([self.costs[:parts] / unit, self.costs[parts:]])
         # Nothing that is cheaper has an entry that alone costs more.
@@ -433,13 +419,12 @@ def _with_bounds(programme: Programme, high: Array, low: Array, free: tuple[int,
     flat = np.array([float(space.flat[space.column == column][0]) for column in bent])
     costs = np.concatenate([np.where(switches & ~paid, space.flat, 0.0)[owner], flat])
     tops = np.concatenate([high[programme.up], -low[programme.down]])
-    rows = []
-    for part in np.flatnonzero((~switches & ~paid)[owner]):
-        row = np.zeros(costs.size)
-        size = max(tops[part], 1.0)
-        row[part], row[parts + int(np.searchsorted(bent, space.column[owner[part]]))] = 1 / size, -tops[part] / size
-        rows.append(row)
-    found = programme.run(costs, np.array(rows), np.zeros(len(rows)), switches=True, bounds=(high, low))
+    some = np.flatnonzero((~switches & ~paid)[owner])
+    each, sizes = np.arange(some.size), np.maximum(tops[some], 1.0)
+    rows = np.zeros((some.size, costs.size))
+    rows[each, some] = 1 / sizes
+    rows[each, parts + np.searchsorted(bent, space.column[owner[some]])] = -tops[some] / sizes
+    found = programme.run(costs, rows, np.zeros(len(rows)), switches=True, bounds=(high, low))
     if not found.found:
         return found
     change = _without_dust(programme, found.change)

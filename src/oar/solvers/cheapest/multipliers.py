@@ -17,9 +17,7 @@ from oar.plans.individual.certificate import CertificateRegion, Leaf, Statement
 from oar.solvers.cheapest.highs import column_units
 from oar.solvers.query.shortest_move import least_distance
 
-WIDER = (
-    1e-7  # share by which rows are loosened of entries with a sign and hardly a bound, so that rounding undoes nothing
-)
+WIDER = 1e-7  # share by which rows are loosened of entries with a sign and hardly a bound: rounding undoes nothing
 FAR = 1e4  # in units of what matters: a bound that is as good as none
 DUST = 1e-11  # of the largest multiplier, in units of rows
 LACKING = 1e-10  # of a row's size: what a programme without costs may lack by rounding
@@ -70,14 +68,9 @@ class _Programme:
         costs = np.concatenate([costs, flat])
         unit = float(costs.max(initial=0.0)) or 1.0
         ties = self._ties(shares)
-        bounds = np.column_stack(
-            [
-                np.concatenate([self.bottom / self.columns, np.zeros(len(shares))]),
-                np.concatenate([self.top / self.columns, np.ones(len(shares))]),
-            ]
-        )
         rows = np.vstack([np.hstack([self.rows, np.zeros((len(self.rows), len(shares)))]), ties])
-        found = _asked(costs / unit, rows, np.append(self.room, np.zeros(len(ties))), bounds)
+        room = np.append(self.room, np.zeros(len(ties)))
+        found = _asked(costs / unit, rows, room, self._bounds(np.ones(len(shares))))
         if found is None:
             return None
         place, marginals = found
@@ -87,12 +80,8 @@ class _Programme:
 
     def lacking(self) -> Relaxation:
         """Return multipliers that show that nothing is in the part, by the least that rows must lack."""
-        count = self.owner.size
-        bounds = np.column_stack(
-            [np.append(self.bottom / self.columns, 0.0), np.append(self.top / self.columns, np.inf)]
-        )
         rows = np.hstack([self.rows, -np.ones((len(self.rows), 1))])
-        found = _asked(np.append(np.zeros(count), 1.0), rows, self.room, bounds)
+        found = _asked(np.append(np.zeros(self.owner.size), 1.0), rows, self.room, self._bounds(np.full(1, np.inf)))
         if found is None:
             return Relaxation(Leaf(np.zeros(len(self.rows))), None, {})
         place, marginals = found
@@ -100,29 +89,28 @@ class _Programme:
             marginals = np.where(marginals > 0, marginals, 0.0)
         return Relaxation(Leaf(self._clean(marginals) / self.units, empty=True), self._joined(place), {})
 
+    def _bounds(self, most_others: Array) -> Array:
+        """Return the bounds of the parts, and of others between 0 and these."""
+        bottom = np.append(self.bottom / self.columns, np.zeros_like(most_others))
+        return np.column_stack([bottom, np.append(self.top / self.columns, most_others)])
+
     def _shared(self) -> list[int]:
         """Return the columns, not yet paid for, whose cost a share of their bounds may stand for."""
         if self.statement.kind != "l0":
             return []
         column, part = self.statement.column, self.part
-        must = (part.low > 0) | (part.high < 0)
-        found = []
-        for number in np.unique(column[self.owner]):
-            mine = column == number
-            bounded = np.isfinite(part.low[mine]).all() and np.isfinite(part.high[mine]).all()
-            if number not in part.paid and not must[mine].any() and bounded:
-                found.append(int(number))
-        return found
+        must, bounded = (part.low > 0) | (part.high < 0), np.isfinite(part.low) & np.isfinite(part.high)
+        barred = set(column[must | ~bounded].tolist()) | part.paid
+        return [number for number in np.unique(column[self.owner]).tolist() if number not in barred]
 
     def _ties(self, shares: list[int]) -> Array:
         """Return rows that say: an entry goes no further than the share of its column's cost that is paid."""
-        found = []
-        for place, column in enumerate(shares):
-            for at in np.flatnonzero(self.statement.column[self.owner] == column):
-                row = np.zeros(self.owner.size + len(shares))
-                row[at], row[self.owner.size + place] = self.columns[at] / self.top[at], -1.0
-                found.append(row)
-        return np.array(found).reshape(len(found), self.owner.size + len(shares))
+        count = self.owner.size
+        place, at = np.nonzero(np.array(shares)[:, None] == self.statement.column[self.owner])
+        found = np.zeros((at.size, count + len(shares)))
+        found[np.arange(at.size), at] = self.columns[at] / self.top[at]
+        found[np.arange(at.size), count + place] = -1.0
+        return found
 
     def _joined(self, place: Array) -> Array:
         change = np.zeros(self.part.low.size)
@@ -153,10 +141,9 @@ def _asked(costs: Array, rows: Array, room: Array, bounds: Array) -> tuple[Array
 
 
 def _nearest(statement: Statement, part: CertificateRegion) -> Relaxation:
-    """Return multipliers of the least-distance problem (Lawson & Hanson 1974, chapter 23) of entries times prices.
+    """Return multipliers of the least distance of entries times prices: 2u / −r_{d+1} by `least_distance`.
 
-    With E = [−Nᵀ; −sᵀ], u = argmin_{u≥0} ‖Eu − e‖ and r = Eu − e, the nearest place is −r_{1…d} / r_{d+1} and its
-    multipliers are 2u / −r_{d+1}; where r = 0 nothing is in the part, and u itself shows it.
+    Where r = 0 nothing is in the part, and u itself shows it.
     """
     prices, count = statement.prices, len(part.room)
     fixed = np.where(part.low == part.high, part.low, 0.0)  # an entry between equal bounds is no longer one to be found

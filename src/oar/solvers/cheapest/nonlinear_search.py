@@ -92,14 +92,8 @@ class PersonTask:
     """One person's search: what they may change, and how far the goal is."""
 
     space: Space
-
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
-        raise NotImplementedError
-
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
-        raise NotImplementedError
+    worst: Callable[[Array], Array]  # by how much (m,) the least lead is above its margin, after changes (m, v)
+    linear: Callable[[Array], Leads | None]  # as linearised at a change, seen from the start; None without slopes there
 
     def reached(self, changes: Array) -> NDArray[np.bool_]:
         """Report which changes reach the goal and keep every limit."""
@@ -110,66 +104,49 @@ class PersonTask:
         return good
 
 
-@dataclass(frozen=True, eq=False)
-class SearchTask(PersonTask):
-    """One person's search: outputs as leads of the goal, in units in which what matters is about 1."""
+def task_of_outputs(space: Space, outputs: Outputs, problem: Problem, margin: float) -> PersonTask:
+    """Return the search with outputs as leads of the goal, in units in which what matters is about 1."""
 
-    outputs: Outputs
-    problem: Problem
-    margin: float
-
-    def leads(self, values: Array) -> tuple[Array, Array]:
-        """Return leads (m, r) for outputs (m, o), and the size (m,) of what they are differences of."""
-        if self.problem.regresses:
-            off, within = values - self.problem.goal_target, self.problem.within
-            size = 1 + np.abs(self.problem.goal_target).max() + np.abs(off).max(axis=1)
-            return np.hstack([within - off, within + off]), size
-        if values.shape[1] == 1:
+    def differences(values: Array) -> Array:  # the goal's output less each rival's, or values to either side (m, r)
+        if problem.regresses:
+            return np.hstack([-values, values])
+        if values.shape[1] == 1:  # the second class's logit, measured against 0
             values = np.hstack([np.zeros_like(values), values])
-        rivals = np.delete(np.arange(values.shape[1]), self.problem.goal)
-        return values[:, [self.problem.goal]] - values[:, rivals], 1 + np.abs(values).max(axis=1)
+        return values[:, [problem.goal]] - np.delete(values, problem.goal, axis=1)
 
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs; NaN counts as far below."""
-        points = self.space.start + changes @ self.space.basis.T
-        leads, sizes = self.leads(self.outputs.at(points))
-        margin = min(self.margin, self.problem.within) if self.problem.regresses else self.margin
-        return np.nan_to_num(leads.min(axis=1) / sizes - margin, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    def leads_at(points: Array) -> tuple[Array, Array]:  # (m, r), and the size (m,) of what they are differences of
+        values = outputs.at(points)
+        if not problem.regresses:
+            return differences(values), 1 + np.abs(values).max(axis=1)
+        off, target = values - problem.goal_target, problem.goal_target
+        return problem.within + differences(off), 1 + np.abs(target).max() + np.abs(off).max(axis=1)
 
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads as linearised at a change, seen from the start; None where they have no slopes there."""
-        offset = self.space.basis @ change
-        point = self.space.start + offset
-        leads, sizes = self.leads(self.outputs.at(point[None]))
-        slopes = self.outputs.slope(point)
-        if self.problem.regresses:
-            slopes = np.vstack([-slopes, slopes])
-        else:
-            if len(slopes) == 1:
-                slopes = np.vstack([np.zeros_like(slopes), slopes])
-            slopes = slopes[self.problem.goal] - np.delete(slopes, self.problem.goal, axis=0)
+    def worst(changes: Array) -> Array:
+        leads, sizes = leads_at(space.start + changes @ space.basis.T)
+        least = leads.min(axis=1) / sizes - (min(margin, problem.within) if problem.regresses else margin)
+        return np.nan_to_num(least, nan=-np.inf, posinf=np.inf, neginf=-np.inf)  # NaN counts as far below
+
+    def linear(change: Array) -> Leads | None:
+        offset = space.basis @ change
+        leads, sizes = leads_at((space.start + offset)[None])
+        slopes = differences(outputs.slope(space.start + offset).T).T
         if not (np.isfinite(slopes).all() and np.isfinite(leads).all()):
             return None
         scales = np.full(len(slopes), sizes[0])
-        return Leads(slopes, leads[0] - slopes @ offset, 2 * self.margin * scales, scales)
+        return Leads(slopes, leads[0] - slopes @ offset, 2 * margin * scales, scales)
+
+    return PersonTask(space, worst, linear)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearTask(PersonTask):
-    """One person's search with linear leads, where a programme alone cannot know what is allowed."""
+def task_of_leads(space: Space, goal: Leads) -> PersonTask:
+    """Return the search with linear leads, where a programme alone cannot know what is allowed."""
 
-    goal: Leads
-
-    def worst(self, changes: Array) -> Array:
-        """Return by how much (m,) the least lead is above its margin, in units of outputs."""
-        goal = self.goal
-        leads = goal.leads + changes @ self.space.basis.T @ goal.slopes.T
+    def worst(changes: Array) -> Array:
+        leads = goal.leads + changes @ space.basis.T @ goal.slopes.T
         # Where there is no rival there is nothing to be short of.
         return ((leads - goal.margins) / goal.scales).min(axis=1, initial=np.inf)
 
-    def linear(self, change: Array) -> Leads | None:
-        """Return the leads themselves."""
-        return self.goal
+    return PersonTask(space, worst, lambda change: goal)
 
 
 def search(task: PersonTask, examples: Array) -> CheapestChange:
@@ -206,10 +183,7 @@ def _places_of_others(task: PersonTask, examples: Array) -> list[Array]:
 
 
 def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = False) -> list[Array]:
-    """Walk by linearised programmes; return the cheapest change on the way that reaches the goal, if any did.
-
-    With `exact` each programme minimises the very cost that is asked for, and not "l1" in its place.
-    """
+    """Walk by linearised programmes (of the cost itself if `exact`, else "l1"); return the cheapest that gets there."""
     here, found = start, []
     value, lack = _merit(task, here)
     if lack == 0 and here.any():
@@ -284,18 +258,16 @@ def _steps_back(space: Space, change: Array) -> Array:
     """Return changes with one entry nearer to 0, or one level exchanged for another (m, v)."""
     found = []
     for entry in np.flatnonzero(change):
-        sizes = [0.0]
-        if space.whole[entry] and abs(change[entry]) > 1:
-            sizes += [change[entry] - np.sign(change[entry]), np.trunc(0.5 * change[entry])]
+        sizes, own = [0.0], change[entry]
+        if space.whole[entry] and abs(own) > 1:
+            sizes += [own - np.sign(own), np.trunc(0.5 * own)]
         elif not space.whole[entry]:
-            sizes += [0.5 * change[entry], 0.9 * change[entry]]
-        for size in sizes:
-            found.append(change.copy())
-            found[-1][entry] = size
-        others = np.flatnonzero((space.column == space.column[entry]) & (np.arange(space.size) != entry))
-        for other in others:
-            found.append(change.copy())
-            found[-1][entry], found[-1][other] = 0.0, 1.0
+            sizes += [0.5 * own, 0.9 * own]
+        one = np.arange(space.size) == entry
+        found += [np.where(one, size, change) for size in sizes]
+        for other in np.flatnonzero((space.column == space.column[entry]) & ~one):
+            found.append(np.where(one, 0.0, change))
+            found[-1][other] = 1.0
     return np.array(found).reshape(len(found), space.size)
 
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.actions.limits.links import LinearExpression, Link
+from oar.actions.limits.links import Link
 from oar.actions.limits.rules import EncodedRule, Range, edges, holds
 from oar.models.training import Array
 from oar.plans.individual.certificate import RuleAlternative
 from oar.solvers.cheapest.highs import CheapestChange
-from oar.solvers.cheapest.space import NEARLY, Space, link_factors
+from oar.solvers.cheapest.space import NEARLY, Space, link_row
 
 MOST_SPACES = 300
 SAME = 1e-9  # share of a cost
@@ -47,7 +47,7 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
             best, finished = replace(best, bound=min(best.bound, bound)), finished and rule is None
             continue
         rest = replace(here, rules=tuple(other for other in here.rules if other is not rule))
-        for part in kept_ways(here, rule, rest, _linked, _within):
+        for part in kept_ways(here, rule, rest, _linked, _between, _with_row):
             answer = solve(replace(part, rules=()))
             solved += 1
             # A part has no cheaper change than the whole, whatever rounding says.
@@ -56,17 +56,25 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
 
 
 def kept_ways(
-    space: Space, rule: EncodedRule, whole: Part, linked: Callable[..., Any], within: Callable[..., Any]
+    space: Space,
+    rule: EncodedRule,
+    whole: Part,
+    linked: Callable[[Part, Link], Part],
+    between: Callable[[Part, Range], list[Part]],
+    with_row: Callable[[Part, Array, float], Part],
 ) -> Iterator[Part]:
     """Yield parts of a whole that together hold all that keeps a rule, each in one way.
 
-    `linked` and `within` return what keeps a link, and what ends within a range.
+    `linked` returns what keeps a link, `between` what ends between edges, if any do, `with_row` what keeps a row.
     """
     for way in rule.ways:
         parts = [whole]
         for each in way:
-            narrowed: Any = linked if isinstance(each, Link) else within
-            parts = [one for part in parts for one in narrowed(part, each)]
+            if isinstance(each, Link):
+                parts = [linked(part, each) for part in parts]
+            else:
+                narrowed: Any = between if each.levels is None else partial(_at_levels, space, with_row)
+                parts = [one for part in parts for one in narrowed(part, each)]
         yield from parts
     before = space.start[None]
     if not any(holds(way, space.encoding, before, before)[0] for way in rule.ways):
@@ -75,19 +83,26 @@ def kept_ways(
         yield replace(whole, low=np.where(still, 0.0, whole.low), high=np.where(still, 0.0, whole.high))
 
 
-def _within(space: Space, each: Range) -> list[Space]:
-    """Return the changes that end within a range, if there are any."""
-    place = space.encoding.places[each.name]
-    entries = np.flatnonzero(space.column == space.encoding.schema.names.index(each.name))
-    if each.levels is not None:
-        return _at_levels(space, place, each.levels, entries)
-    at = place.start
-    unit = float(space.basis[at, entries[0]] / space.prices[entries[0]]) if entries.size else 0.0  # what costs 1
-    low, high = edges(each, unit)
-    start = space.start[at]
+def _at_levels(space: Space, with_row: Callable[[Part, Array, float], Part], part: Part, each: Range) -> list[Part]:
+    """Return the changes that end at some of a category's levels, if there are any."""
+    place, entries, levels = space.encoding.places[each.name], space.entries_of(each.name), each.levels or ()
+    good = np.isin(space.basis[place][:, entries].argmax(axis=0), levels)
+    high, row = part.high.copy(), np.zeros(space.size)
+    high[entries[~good]] = 0.0
+    row[entries[good & (high[entries] > 0)]] = -1.0
+    part = replace(part, high=high)
+    if int(space.start[place].argmax()) in levels:
+        return [part]
+    return [with_row(part, row, -1.0)] if row.any() else []
+
+
+def _between(space: Space, each: Range) -> list[Space]:
+    """Return the changes that end between edges, if there are any."""
+    entries, at = space.entries_of(each.name), space.encoding.places[each.name].start
     if not entries.size:
         return [space] if holds((each,), space.encoding, space.start[None], space.start[None])[0] else []
-    entry, size = entries[0], space.basis[place.start, entries[0]]
+    entry, size, start = entries[0], space.basis[at, entries[0]], space.start[at]
+    low, high = edges(each, float(size / space.prices[entry]))
     least, most = (low - start) / size, (high - start) / size
     if space.whole[entry]:
         least, most = np.ceil(least - NEARLY), np.floor(most + NEARLY)
@@ -98,48 +113,24 @@ def _within(space: Space, each: Range) -> list[Space]:
     lower, upper = space.low.copy(), space.high.copy()
     lower[entry] = max(lower[entry], min(least, 0.0))
     upper[entry] = min(upper[entry], max(most, 0.0))
-    rows: list[Array] = []
-    room: list[float] = []
+    part = replace(space, low=lower, high=upper)
     if least > 0:  # bounds of v always hold 0, so what does not is a row
-        rows.append(-np.eye(space.size)[entry])
-        room.append(-least)
+        part = _with_row(part, -np.eye(space.size)[entry], -least)
     if most < 0:
-        rows.append(np.eye(space.size)[entry])
-        room.append(most)
-    return [_with_rows(replace(space, low=lower, high=upper), rows, room)]
+        part = _with_row(part, np.eye(space.size)[entry], most)
+    return [part]
 
 
-def _at_levels(space: Space, place: slice, levels: tuple[int, ...], entries: NDArray[np.intp]) -> list[Space]:
-    held = int(space.start[place].argmax())
-    leads_to = [int(space.basis[place, entry].argmax()) for entry in entries]
-    shut = [entry for entry, level in zip(entries, leads_to, strict=True) if level not in levels]
-    high = space.high.copy()
-    high[shut] = 0.0
-    part = replace(space, high=high)
-    if held in levels:
-        return [part]
-    good = [entry for entry, level in zip(entries, leads_to, strict=True) if level in levels and high[entry] > 0]
-    if not good:
-        return []
-    row = np.zeros(space.size)
-    row[good] = -1.0
-    return [_with_rows(part, [row], [-1.0])]
+def _linked(space: Space, link: Link) -> Space:
+    row, room, _, _ = link_row(link.expression, space.encoding, space.start, space.basis)
+    return _with_row(space, row, room)
 
 
-def _linked(space: Space, link: Link) -> list[Space]:
-    """Return the changes that keep a link."""
-    said: LinearExpression = link.expression
-    values, changes = link_factors(said, space.encoding, space.start.size)
-    return [_with_rows(space, [(values + changes) @ space.basis], [-said.constant - float(values @ space.start)])]
-
-
-def _with_rows(space: Space, rows: list[Array], room: list[float]) -> Space:
-    if not rows:
-        return space
+def _with_row(space: Space, row: Array, room: float) -> Space:
     return replace(
         space,
-        rows=np.vstack([space.rows, *rows]),
-        room=np.concatenate([space.room, room]),
-        row_errors=np.vstack([space.row_errors, np.zeros((len(rows), space.size))]),
-        row_slack=np.concatenate([space.row_slack, np.zeros(len(rows))]),
+        rows=np.vstack([space.rows, row]),
+        room=np.append(space.room, room),
+        row_errors=np.vstack([space.row_errors, np.zeros(space.size)]),
+        row_slack=np.append(space.row_slack, 0.0),
     )

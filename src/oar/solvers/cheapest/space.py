@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,44 +34,26 @@ QUERY = 2  # the query's row beside two that stand for everybody
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """One person's possible changes.
+    """One person's possible changes."""
 
-    Attributes:
-        encoding: of the table.
-        limits: checked; for the bounds that numbers are put back into.
-        start: (d,) the person before.
-        kind: "l1", "l2" or "l0".
-        basis: (d, v) B.
-        low, high: (v,) bounds of v.
-        whole: (v,) which entries are whole numbers.
-        prices: (v,) the cost of a unit of each entry.
-        flat: (v,) what a change of the entry's column costs in "l0".
-        column: (v,) the number of the entry's column in the schema.
-        rows: (m, v), room: (m,): links, and at most one level a category.
-        rules: if-then rules; they are no rows, because they can be kept in several ways (`rules`).
-        where: people's neighbourhood, in which changes must end.
-        row_errors: (m, v), row_slack: (m,): what an audit lets pass of rows, in proportion to |v| and besides.
-        spread: (d,) everybody's standard deviations.
-    """
-
-    encoding: Encoding
-    limits: Limits
-    start: Array
-    kind: str
-    basis: Array
-    low: Array
+    encoding: Encoding  # of the table
+    limits: Limits  # checked; for the bounds that numbers are put back into
+    start: Array  # (d,) the person before
+    kind: str  # "l1", "l2" or "l0"
+    basis: Array  # (d, v) B
+    low: Array  # low, high: (v,) bounds of v
     high: Array
-    whole: NDArray[np.bool_]
-    prices: Array
-    flat: Array
-    column: NDArray[np.intp]
-    rows: Array
-    room: Array
-    row_errors: Array
-    row_slack: Array
-    spread: Array
-    rules: tuple[EncodedRule, ...] = ()
-    where: Neighbourhood | Everywhere = EVERYWHERE
+    whole: NDArray[np.bool_]  # (v,) which entries are whole numbers
+    prices: Array  # (v,) the cost of a unit of each entry
+    flat: Array  # (v,) what a change of the entry's column costs in "l0"
+    column: NDArray[np.intp]  # (v,) the number of the entry's column in the schema
+    rows: Array  # (m, v) links, and at most one level a category
+    room: Array  # (m,)
+    row_errors: Array  # (m, v) what an audit lets pass of rows, in proportion to |v|,
+    row_slack: Array  # (m,) and besides
+    spread: Array  # (d,) everybody's standard deviations
+    rules: tuple[EncodedRule, ...] = ()  # if-then rules: no rows, because they can be kept in several ways (`rules`)
+    where: Neighbourhood | Everywhere = EVERYWHERE  # people's neighbourhood, in which changes must end
 
     @property
     def size(self) -> int:
@@ -91,6 +72,10 @@ class Space:
         levels = self.whole & (self.low == 0) & (self.high <= 1)
         first, last = np.where(mine, self.column, np.inf).min(axis=1), np.where(mine, self.column, -1).max(axis=1)
         return bool((mine & levels | (self.rows == 0)).all() and (self.room == 1).all() and (first == last).all())
+
+    def entries_of(self, name: str) -> NDArray[np.intp]:
+        """Return the entries of a column."""
+        return np.flatnonzero(self.column == self.encoding.schema.names.index(name))
 
     def cost(self, change: Array) -> float:
         """Return what v costs."""
@@ -142,10 +127,7 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Leads:
-    """Leads of the goal, leads + slopes·δ (r,), with slopes (r, d), which are to be above margins (r,).
-
-    Scales (r,) are the size of what leads are differences of.
-    """
+    """Leads of the goal, leads + slopes·δ (r,), to be above margins; scales are of what they are differences of."""
 
     slopes: Array
     leads: Array
@@ -162,11 +144,8 @@ def space_of(
     own: Mapping[str, Limit],
     where: Neighbourhood | Everywhere = EVERYWHERE,
 ) -> Space:
-    """Return what a person may change: `limits` as checked, with its own ones in place of everybody's.
-
-    `spread` is everybody's mean and standard deviation (d,).
-    """
-    centre, deviation = spread
+    """Return what a person may change: `limits` as checked, with its own ones in place of everybody's."""
+    centre, deviation = spread  # (d,), of everybody
     # Two people at mean ± deviation have everybody's mean and deviation; the query weighs nothing.
     rows = np.vstack([centre - deviation, centre + deviation, start])
     theirs = Limits(limits.columns, limits.links, {QUERY: own} if own else {})
@@ -175,9 +154,10 @@ def space_of(
         found = measure(theirs, encoding, rows, np.array([0.5, 0.5, 0.0]), np.full(3, np.inf), norm)
     low, high = (bounds[QUERY] / found.costs for bounds in (found.region.lower, found.region.upper))
     merged = Limits({**limits.columns, **own}, limits.links, {}, limits.rules, limits.plausible)
-    entries = list(_entries(encoding, merged, start, found, low, high))
-    basis = np.column_stack([one.vector for one in entries]) if entries else np.zeros((start.size, 0))
-    column = np.array([one.column for one in entries], dtype=np.intp)
+    entries = list(zip(*_entries(encoding, merged, start, found, low, high), strict=True)) or [()] * 7
+    vectors, lows, highs, whole, prices, flat, columns = entries
+    basis = np.column_stack(vectors) if vectors else np.zeros((start.size, 0))
+    column = np.array(columns, dtype=np.intp)
     kinds = [one.kind for one in encoding.schema]
     categories = np.array([number for number in np.unique(column) if kinds[number] == "category"], dtype=np.intp)
     groups = (column == categories[:, None]).astype(np.float64)  # at most one level of each
@@ -190,11 +170,11 @@ def space_of(
         start=start,
         kind=kind,
         basis=basis,
-        low=np.array([one.low for one in entries], dtype=np.float64),
-        high=np.array([one.high for one in entries], dtype=np.float64),
-        whole=np.array([one.whole for one in entries], dtype=bool),
-        prices=np.array([one.price for one in entries], dtype=np.float64),
-        flat=np.array([one.flat for one in entries]),
+        low=np.array(lows, dtype=np.float64),
+        high=np.array(highs, dtype=np.float64),
+        whole=np.array(whole, dtype=bool),
+        prices=np.array(prices, dtype=np.float64),
+        flat=np.array(flat, dtype=np.float64),
         column=column,
         rows=np.vstack([links @ basis, groups]),
         room=np.concatenate([room, np.ones(len(groups))]),
@@ -206,52 +186,36 @@ def space_of(
     )
 
 
-def link_factors(said: LinearExpression, encoding: Encoding, dimensions: int) -> tuple[Array, Array]:
-    """Return by what a link multiplies values, and by what changes, (d,) each."""
-    found = np.zeros((2, dimensions))
-    for factors, given in zip(found, (said.values, said.changes), strict=True):
+def link_row(
+    said: LinearExpression, encoding: Encoding, start: Array, basis: Array
+) -> tuple[Array, float, Array, float]:
+    """Return a link's row (v,) and its room; and of what it adds up, before anything cancels, the row and the size."""
+    values, changes = np.zeros((2, start.size))
+    for factors, given in ((values, said.values), (changes, said.changes)):
         for name, factor in given.items():
             factors[encoding.places[name]] += factor
-    return found[0], found[1]
-
-
-def link_row(said: LinearExpression, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array, float]:
-    """Return a link's row (v,); and of what it adds up, before anything cancels, the row and the size at the start."""
-    values, changes = link_factors(said, encoding, start.size)
     sizes = np.abs(values) + np.abs(changes)
-    size = abs(said.constant) + float((np.abs(values) + 2 * np.abs(changes)) @ np.abs(start))
-    return (values + changes) @ basis, sizes @ np.abs(basis), size
+    size = abs(said.constant) + float((sizes + np.abs(changes)) @ np.abs(start))
+    return (values + changes) @ basis, -said.constant - float(values @ start), sizes @ np.abs(basis), size
 
 
 def _let_pass(limits: Limits, encoding: Encoding, start: Array, basis: Array) -> tuple[Array, Array]:
     """Return what an audit lets pass of links: in proportion to |v| (m, v), and besides (m,)."""
-    errors, slack = [], []
-    for link in limits.parsed:
-        said = link.expression
-        if all(said.values.get(name, 0.0) + said.changes.get(name, 0.0) == 0 for name in said.names):
-            continue  # what cancels says nothing about moves
-        _, sizes, size = link_row(said, encoding, start, basis)
-        errors.append(LINK_SLACK * sizes)
-        slack.append(LINK_SLACK * size)
-    return np.array(errors).reshape(len(errors), basis.shape[1]), np.array(slack)
-
-
-class _Entry(NamedTuple):
-    """An entry of v: what it does to coordinates (d,), its bounds, whether it is whole, its costs, and its column."""
-
-    vector: Array
-    low: float
-    high: float
-    whole: bool
-    price: float
-    flat: float
-    column: int
+    links = [link.expression for link in limits.parsed]
+    # What cancels says nothing about moves.
+    links = [one for one in links if any(one.values.get(name, 0.0) + one.changes.get(name, 0.0) for name in one.names)]
+    found = [link_row(one, encoding, start, basis)[2:] for one in links]
+    sizes = np.array([each for each, _ in found]).reshape(len(found), basis.shape[1])
+    return LINK_SLACK * sizes, LINK_SLACK * np.array([size for _, size in found])
 
 
 def _entries(
     encoding: Encoding, limits: Limits, start: Array, found: CostRegion, low: Array, high: Array
-) -> Iterator[_Entry]:
-    """Yield the entries of v, column by column; those that cannot move are left out."""
+) -> Iterator[tuple[Array, float, float, bool, float, float, int]]:
+    """Yield the entries of v, column by column; those that cannot move are left out.
+
+    Of each: what it does to coordinates (d,), its bounds, whether it is whole, its costs, and its column.
+    """
 
     def along(at: int, size: float) -> Array:
         vector = np.zeros(start.size)
@@ -266,7 +230,7 @@ def _entries(
             held = at + int(start[place].argmax())
             for level in range(at, place.stop):
                 if level != held and high[level] > 0:
-                    yield _Entry(along(level, 1.0) - along(held, 1.0), 0.0, 1.0, True, flat, flat, number)
+                    yield along(level, 1.0) - along(held, 1.0), 0.0, 1.0, True, flat, flat, number
             continue
         if step > 0:
             near = [NEARLY + 1e-15 * abs(end / step) for end in (low[at], high[at])]
@@ -275,4 +239,4 @@ def _entries(
         else:
             size, price, bottom, top = 1 / cost, 1.0, low[at] * cost, high[at] * cost
         if bottom < 0 or top > 0:
-            yield _Entry(along(at, size), min(bottom, 0.0), max(top, 0.0), bool(step > 0), price, flat, number)
+            yield along(at, size), min(bottom, 0.0), max(top, 0.0), bool(step > 0), price, flat, number

@@ -34,7 +34,6 @@ FEW, MANY = 20_000, 1_000_000  # numbers: with fewer columns are tried one by on
 PRECISION = 1e-8
 TRIED, MOST_EACH, LEAST_EACH = 200, 20, 3  # refits in a round of people who move alone; moves of each
 MOST_ROUNDS = 10
-MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 
 
 @dataclass(eq=False)
@@ -51,10 +50,7 @@ class ExchangeSearch:
     steps: int
 
     def best(self, relaxed: DescentEnd, known: Sequence[Array] = ()) -> DescentEnd:
-        """Return the best whole moves found from where a descent has led to, from staying, and the other way.
-
-        `known` are more moves (n + 1, d) to start from, in cost.
-        """
+        """Return the best whole moves from a descent's end, `known` moves in cost, staying, and the other way."""
         if not self.whole.discrete.any() and not self.whole.plausible_only:
             return relaxed
         ends = [self._exchanged(np.zeros_like(relaxed.moves), self.unmoved)]
@@ -91,10 +87,7 @@ class ExchangeSearch:
                     yield start
 
     def _exchanged(self, start: Array, began: Outcome | None = None) -> DescentEnd:
-        """Exchange whole moves as long as a refit says that it helps; `began` is the outcome at a start that is known.
-
-        A start that is known is whole already, and plausible.
-        """
+        """Exchange whole moves while refits say that it helps; `began` is of a start that is whole and plausible."""
         whole = self.whole
         fixed = whole.rounded(start)
         if whole.plausible_only:
@@ -119,16 +112,14 @@ class ExchangeSearch:
         return replace(here, gap=self._gap_bound(here), ended=ended)
 
     def _one_by_one(self, here: DescentEnd) -> DescentEnd:
-        """Let single people change their moves wherever a refit says that it helps: estimates miss what is not linear.
-
-        Only few people, whose refits are quick.
-        """
+        """Let each of few people change its move where a refit says so: estimates miss what is not linear."""
         descent, movers = self.descent, int((self.descent.feasible.radii > 0).sum())
         if not 0 < LEAST_EACH * movers <= TRIED or descent.objective.from_scratch or not descent.settings.max_steps:
             return here
         for _ in range(MOST_ROUNDS):
             moves, last, loss = here.moves.copy(), here.step.outcome, here.loss
-            for person, aim in self._liked(here, min(MOST_EACH, TRIED // movers)).in_order(self._weights):
+            liked = self._liked(here, min(MOST_EACH, TRIED // movers))
+            for person, aim in liked.in_order(descent.feasible.weights):
                 if descent.late:
                     break
                 trial = moves.copy()
@@ -143,31 +134,15 @@ class ExchangeSearch:
             self.steps += 1
         return replace(here, gap=self._gap_bound(here))
 
-    @property
-    def _weights(self) -> Array:
-        return np.append(self.descent.training.weights, 1.0)
-
     def _liked(self, here: DescentEnd, kept: int) -> MostLiked:
         """Return everyone's other moves with the highest estimated gains."""
         slopes, liked = -here.step.slopes, MostLiked(here.moves, kept)
-        for moves in self._changed(here, pairs=True):
+        for moves in self.whole.changed(here.moves, pairs=True):
             gain, _ = self._estimated(here, slopes, moves)
             known = (moves == here.moves).all(axis=1) | (moves == liked.moves).all(axis=2).any(axis=0)
             gain[known] = -np.inf
             liked.offer(gain, moves)
         return liked
-
-    def _changed(self, here: DescentEnd, pairs: bool = False) -> Iterator[Array]:
-        """Yield moves that differ in one whole column, and with `pairs`, if these are not many, in two."""
-        whole, rest = self.whole, np.where(self.whole.discrete, 0.0, here.moves)
-        others = whole.others(here.moves - rest)
-        for other in self._and_pairs(list(others)) if pairs else others:
-            yield whole.settled(other + whole.shrunk(other, rest), here.moves)
-
-    def _and_pairs(self, others: list[Array]) -> Iterator[Array]:
-        yield from others
-        for other in others if len(others) ** 2 <= MOST_PAIRS else ():
-            yield from self.whole.others(other)
 
     def _gap_bound(self, here: DescentEnd) -> float:
         """Return a bound of the gap. Of many people links are left out: that only makes it larger, and saves time."""
@@ -177,10 +152,7 @@ class ExchangeSearch:
         return limits.gap(here.moves, here.step.slopes)
 
     def _with_rest(self, about: Array, fixed: Array | None = None, began: Outcome | None = None) -> DescentEnd:
-        """Fix whole moves, those of `about` by default, and re-optimise what need not be whole, from where it is.
-
-        `began` is the outcome there.
-        """
+        """Fix whole moves, by default those of `about`, and re-optimise the rest from there; `began` is the outcome."""
         whole, objective = self.whole, self.descent.objective
         fixed = np.where(whole.discrete, about, 0.0) if fixed is None else fixed
         if whole.discrete.all():
@@ -221,14 +193,12 @@ class ExchangeSearch:
         return settled, gains
 
     def _shared(self, here: DescentEnd, aims: Array, gains: Array, share: float) -> tuple[Outcome, Array, float] | None:
-        """Return the outcome of an exchange that lowers the loss, its moves, and the share of the gainers who made it.
-
-        None where no share lowers it.
+        """Return the outcome of an exchange that lowers the loss, its moves, and the share that made it; or None.
 
         Those with the highest estimated gains go first. Shares are halved from twice the one that did well last, as
         long as that does better.
         """
-        descent, worth = self.descent, gains * self._weights
+        descent, worth = self.descent, gains * self.descent.feasible.weights
         order = np.argsort(-worth, kind="stable")
         gainers = int((worth > ALMOST * max(worth.max(), 0.0)).sum())  # less is rounding
         memory = None if descent.objective.from_scratch else here.step.memory
@@ -252,7 +222,7 @@ class ExchangeSearch:
         """Return everyone's moves with that one column changed that gains most, and what it gains by estimate."""
         slopes = -here.step.slopes
         gains, aims = np.zeros(len(slopes)), here.moves.copy()
-        for moves in self._changed(here):
+        for moves in self.whole.changed(here.moves):
             gain, _ = self._estimated(here, slopes, moves)
             better = gain > gains * (1 + ALMOST)
             gains, aims[better] = np.where(better, gain, gains), moves[better]

@@ -42,14 +42,11 @@ DONE = 1e-6  # of the loss at first: what is left above the least possible loss 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of search: refits of one search before it makes changes in batches, and changes that a step tries.
+    """The amount of search."""
 
-    The search is repeated from `starts` first changes.
-    """
-
-    refits: int
-    shortlist: int
-    starts: int = 2
+    refits: int  # of one search before it makes changes in batches
+    shortlist: int  # changes that a step tries
+    starts: int = 2  # first changes from which the search is repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +73,6 @@ class LeverSearch:
         """Refits that may still be spent."""
         return 0 if is_late() else self._effort.refits - (self._ground.refits - self._began)
 
-    @property
-    def _short(self) -> bool:
-        return self._left <= 0
-
     def run(self) -> LeverSearchEnd:
         """Return where the best of the searches from the best first changes ends."""
         best = self._from({}, self._ground.loss({}), few=True)
@@ -97,12 +90,13 @@ class LeverSearch:
 
     def _from(self, changes: Changes, loss: float, few: bool = False) -> LeverSearchEnd:
         """Add and exchange from some changes until the limits are reached or nothing helps, or until there are FEW."""
-        while not self._short:
+        while self._left > 0:
             if few and len(changes) >= FEW:
                 return LeverSearchEnd(changes, loss, False)
-            if loss <= self._enough or not self._open.now(changes).any():
+            open_ = self._open.now(changes)
+            if loss <= self._enough or not open_.any():
                 return LeverSearchEnd(changes, loss, True)
-            more, least = self._added(changes, loss)
+            more, least = self._best(changes, self._ground.promised(changes), open_, self._effort.shortlist, loss)
             if not falls(loss, least):
                 return LeverSearchEnd(changes, loss, True)
             changes, loss = self._exchanged(more, least)
@@ -128,11 +122,6 @@ class LeverSearch:
                 best, least = trial, loss
         return best, least
 
-    def _added(self, changes: Changes, loss: float) -> tuple[Changes, float]:
-        """Make that one more change of those tried which has the least loss."""
-        promised = self._ground.promised(changes)
-        return self._best(changes, promised, self._open.now(changes), self._effort.shortlist, loss)
-
     def _exchanged(self, changes: Changes, loss: float) -> tuple[Changes, float]:
         """Undo one change, or undo one and make another, as long as that helps and refits last."""
         while 0 < len(changes) <= self._left:  # it takes a refit to do without each of them
@@ -152,7 +141,7 @@ class LeverSearch:
         here = np.zeros(0) if exact else self._ground.promised(changes)
         most = max(1, self._effort.shortlist // FEWER)
         for place in np.argsort(losses, kind="stable")[: None if exact else MOST_UNDONE]:
-            if self._short:
+            if self._left <= 0:
                 return None
             rest, person = without[place], people[place]
             open_ = self._open.now(rest)
@@ -166,9 +155,8 @@ class LeverSearch:
     def _exchange_two(self, changes: Changes, loss: float) -> tuple[Changes, float] | None:
         """Undo two changes and make two others; some pairs are only good together."""
         most = max(1, self._effort.shortlist // FEWER)
-        pairs = list(combinations(changes, 2)) if len(changes) <= FEW else []
-        for pair in pairs:
-            if self._short:
+        for pair in combinations(changes, 2) if len(changes) <= FEW else ():
+            if self._left <= 0:
                 return None
             rest = {one: what for one, what in changes.items() if one not in pair}
             open_ = self._open.now(rest)

@@ -67,12 +67,9 @@ def changes_of(contribution: Contribution, start: Contribution) -> Changes:
 
 
 class Ground(ABC):
-    """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays.
+    """The ground of a search: people with their labels, weights and moves, of which all but moves are arrays."""
 
-    It is exact where `promised` are losses of true refits, not first-order estimates.
-    """
-
-    exact: bool = False
+    exact: bool = False  # whether `promised` are losses of true refits, not first-order estimates
 
     def __init__(self, retraining: Any, start: Contribution) -> None:
         self._retraining, self.start = retraining, start
@@ -113,7 +110,6 @@ class OpenChanges:
     regresses: bool
 
     def __post_init__(self) -> None:
-        """Read the labels and weights that people have."""
         _, self._targets, self._weights = self.start.parts
 
     @cached_property
@@ -198,22 +194,22 @@ class CentroidGround(Ground):
     exact = True
 
     def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
-        """Keep where everybody stands, seen from the query."""
         super().__init__(retraining, start)
         problem, features = retraining.problem, retraining.features
         self._offsets = displaced(features, start.moves) - problem.query_features
         self._goal = problem.goal
 
-    def _look(self, changes: Changes) -> tuple[Array, Array]:
-        """Return labels (n, k) and weights (n,) after some changes; every look counts."""
+    def _look(self, changes: Changes) -> tuple[Array, Array, Array, Array]:
+        """Return labels (n, k), weights (n,) and classes' sums and totals after some changes; every look counts."""
         self._retraining.refits += 1
         self._retraining.passes += 1
-        return applied(changes, self.start).parts[1:]
+        _, rows, weights = applied(changes, self.start).parts
+        shares = weights[:, None] * rows
+        return rows, weights, shares.T @ self._offsets, shares.sum(axis=0)
 
     def loss(self, changes: Changes) -> float:
         """Return the query's loss with these changes; infinite where a class is left empty."""
-        rows, weights = self._look(changes)
-        sums, totals = self._class_sums(rows, weights)
+        _, _, sums, totals = self._look(changes)
         if not (totals > 0).all():
             return np.inf
         distances = np.linalg.norm(sums / totals[:, None], axis=1)
@@ -221,8 +217,7 @@ class CentroidGround(Ground):
 
     def promised(self, changes: Changes) -> Array:
         """Return (n, k + 1) losses after each single change, the last column for leaving."""
-        rows, weights = self._look(changes)
-        sums, totals = self._class_sums(rows, weights)
+        rows, weights, sums, totals = self._look(changes)
         size, classes = rows.shape
         own = rows.argmax(axis=1)
         everyone = np.arange(size)
@@ -243,16 +238,11 @@ class CentroidGround(Ground):
                 found[:, code] = goal_loss(changed, self._goal)
         return np.where(np.isfinite(found), found, np.inf)
 
-    def _class_sums(self, rows: Array, weights: Array) -> tuple[Array, Array]:
-        shares = weights[:, None] * rows
-        return shares.T @ self._offsets, shares.sum(axis=0)
-
 
 class RefittedGround(Ground):
     """People with some labels (n, k) and moves, on which single changes are tried by true refits."""
 
     def __init__(self, retraining: OwnTraining, start: Contribution) -> None:
-        """Refit to these people as they are."""
         super().__init__(retraining, start)
         self._losses: dict[frozenset[tuple[int, int]], float] = {}
         self.began = retraining.aimed(start)
@@ -280,13 +270,11 @@ class RefittedGround(Ground):
         key = frozenset(changes.items())
         kept = dict([self._newest, self._last])
         refit = kept[key] if key in kept else self._refit(changes)
-        here, retraining = applied(changes, self.start), self._retraining
-        nothing = np.zeros((len(here.parts[1]), here.parts[1].shape[1] + 1))
-        if refit is None:
-            return nothing
-        self._last = key, refit
-        signal = retraining.signal(refit)
-        if signal is None:
-            return nothing
+        here, retraining, signal = applied(changes, self.start), self._retraining, None
+        if refit is not None:
+            self._last = key, refit
+            signal = retraining.signal(refit)
+        if refit is None or signal is None:
+            return np.zeros((len(here.parts[1]), here.parts[1].shape[1] + 1))
         effects = first_order(here, lambda rows: retraining.scores(refit, signal, rows), retraining.problem.regresses)
         return refit.loss + effects

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ ALMOST = 1e-9  # of a step: what counts as a whole one; of a budget: what is rou
 LARGE, MOST_LARGE = 0.2, 3  # of a budget: steps that are decided one by one, and how many of them
 SQUARE = 2**0.5  # what a switch costs for p = 2, with both levels' coordinates
 MOST_FILLED = 4  # rounds
+MOST_PAIRS = 400  # pairs of columns' changes that are looked at
 CONTRACTED = (0.75, 0.5, 0.25, 0.0)  # shares of a way that does not end where people are
 
 
@@ -36,13 +38,10 @@ class Lattice:
         self.rules = measured.rules
         self.plausible_only = measured.where.bounded  # moves must end where people are
         self._ruled = measured.ruled  # asked only where there are rules
-        offered = np.ones(self.steps.size, dtype=bool)  # a category is offered in its first coordinate's place
-        for each in self.region.levels:
-            offered[each.place.start + 1 : each.place.stop] = False
+        self.plain, offered = np.ones((2, self.steps.size), dtype=bool)  # plain: not of a category
+        for each in self.region.levels:  # a category is offered in its first coordinate's place
+            self.plain[each.place] = offered[each.place.start + 1 : each.place.stop] = False
         self.offered = np.flatnonzero(offered)
-        self.plain = np.ones(self.steps.size, dtype=bool)  # not of a category
-        for each in self.region.levels:
-            self.plain[each.place] = False
 
     def of(self, rows: NDArray[np.intp]) -> Lattice:
         """Return the same of some of the people."""
@@ -301,33 +300,32 @@ class Lattice:
         """
         region, steps = self.region, self.steps
         people = np.arange(len(whole))
-        levelled = np.zeros(whole.shape[1], dtype=bool)
         for each in region.levels:
-            levelled[each.place] = True
             for level in range(each.place.stop - each.place.start):
                 switch = np.zeros((len(whole), each.place.stop - each.place.start))
                 switch[people, each.current] -= each.size
                 switch[:, level] += each.size
                 yield from self._either(whole, each.place, switch)
-        for column in np.flatnonzero(self.discrete & ~levelled):
+        for column in np.flatnonzero(self.discrete & self.plain):
             place, step = slice(column, column + 1), steps[column]
-            here = whole[:, place]
-            least, most = region.lower[:, place], region.upper[:, place]
-            reach = region.radii[:, None]
-            for aim in (
-                np.zeros_like(here),
-                here + step,
-                here - step,
-                step * np.floor(np.minimum(most, reach) / step + ALMOST),
-                -step * np.floor(np.minimum(-least, reach) / step + ALMOST),
-            ):
+            here, reach = whole[:, place], region.radii[:, None]
+            up = step * np.floor(np.minimum(region.upper[:, place], reach) / step + ALMOST)
+            down = step * np.floor(np.minimum(-region.lower[:, place], reach) / step + ALMOST)
+            for aim in (np.zeros_like(here), here + step, here - step, up, -down):
                 yield from self._either(whole, place, aim)
 
-    def changed(self, moves: Array) -> Iterator[Array]:
-        """Yield moves (n, d) that differ in one whole column; other coordinates move as far as that leaves."""
+    def changed(self, moves: Array, pairs: bool = False) -> Iterator[Array]:
+        """Yield plausible moves (n, d) that differ in one whole column; other coordinates move as far as that leaves.
+
+        With `pairs`, they differ in two as well, if these are not many.
+        """
         rest = np.where(self.discrete, 0.0, moves)
-        for other in self.others(moves - rest):
-            yield other + self.shrunk(other, rest)
+        others = self.others(moves - rest)
+        if pairs:
+            single = list(others)
+            others = chain(single, *map(self.others, single if len(single) ** 2 <= MOST_PAIRS else ()))
+        for other in others:
+            yield self.settled(other + self.shrunk(other, rest), moves)
 
     def settled(self, moves: Array, last: Array) -> Array:
         """Return moves (n, d) that end where people are; `last` are plausible.

@@ -60,10 +60,10 @@ OPEN_ENDED = "Changes of labels ended before their certificate closed; several r
 class LeverSolver:
     """One problem's levers: pulls them on people who have moved, and keeps every state that was judged."""
 
-    def __init__(self, problem: Problem, on_step: OnStep) -> None:
-        """Fit the model to the people as they are."""
+    def __init__(self, problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep) -> None:
         no_members_ask(problem)
         self.problem, self.levers, self._on_step = problem, problem.levers, on_step
+        self._propose_moves = propose_moves
         self.before = Contribution.of(problem.people, problem.regresses).with_moves(None)
         self.retraining = OwnTraining(problem, ROUGH if isinstance(problem.model, Ensemble) else TIGHT, EMPTY)
         self._exact = problem.model.plain_means and problem.plain
@@ -76,10 +76,6 @@ class LeverSolver:
 
     def _ground(self, start: Contribution) -> Ground:
         return (CentroidGround if self._exact else RefittedGround)(self.retraining, start)
-
-    def judged(self, state: LeverProposal) -> LeverProposal:
-        """Return a state with the loss of a true refit, from scratch where training has many minima."""
-        return replace(state, loss=self._ground(state.given).loss({}))
 
     def pulled(self) -> list[LeverProposal]:
         """Return what the levers reach on people who stay: each lever alone, and both, in turns from either."""
@@ -102,6 +98,34 @@ class LeverSolver:
         if not changes:
             return [self._state(start, one) for one in self._anew(ground, later)]
         return [self._state(start, self._search(ground, self.levers, later).refined(changes))]
+
+    def moved(self, state: LeverProposal) -> LeverProposal:
+        """Return the state with the best moves for its labels and leavers; leavers have no need to move."""
+        problem, given = self.problem, state.given
+        changed = not given.beyond(self.before).only_moves
+        people = given.handed_in(problem.people, problem.regresses) if changed else problem.people
+        perturb = part_of(problem.with_action().action, Perturb)  # with the participants that were drawn
+        try:
+            plan = self._propose_moves(replace(problem, people=people, action=perturb)).plan
+        except NumericsError:  # a model that cannot be moved from here can still be left as it is
+            return state
+        moved = given.with_moves(plan.contribution().moves).leavers_stay()
+        given = moved if moved.parts[0].any() else given.with_moves(None)
+        # By a true refit, from scratch where training has many minima
+        return replace(state, given=given, loss=self._ground(given).loss({}))
+
+    def in_turns(self, start: LeverProposal, moves_next: bool) -> list[LeverProposal]:
+        """Return the states that moves and levers reach in turns, as long as every turn gains something."""
+        found, best = [], start
+        for _ in range(2 * ROUNDS):
+            before = best.loss
+            reached = [self.moved(best)] if moves_next else self.pulled_further(best)
+            found += reached
+            best = min([best, *reached], key=lambda state: state.loss)
+            moves_next = not moves_next
+            if not best.loss < before - WORTH_IT * abs(before):
+                break
+        return found
 
     def _anew(self, ground: Ground, effort: Effort) -> list[LeverSearchEnd]:
         """Return what each lever reaches alone, and then both from there."""
@@ -134,73 +158,43 @@ class LeverSolver:
 
 def solve(problem: Problem, propose_moves: Callable[[Problem], Proposal], on_step: OnStep = silent) -> Proposal:
     """Return the best labels, leavers and moves found; `propose_moves` solves a problem of moves alone."""
-    levering = LeverSolver(problem, on_step)
-    if not levering.unmoved.loss < np.inf:
+    levering, people = LeverSolver(problem, propose_moves, on_step), problem.people
+    best, note = levering.unmoved, "The refit did not converge."
+    if best.loss < np.inf:
+        best = _best(levering)
+        refits = counted(levering.retraining.refits, "refit was", "refits were")
+        note = f"{refits} made to choose labels and leavers."
+    else:
         levering.retraining.check()  # says why, where that is known
-        return _proposal(
-            levering, replace(levering.unmoved, loss=np.nan, finished=False), "The refit did not converge."
-        )
-    found = [levering.unmoved, *levering.pulled()]
-    if problem.moves:
-        by_levers = min(found, key=lambda state: state.loss)
-        by_moves = _moved(levering, levering.unmoved, propose_moves)
-        found.append(by_moves)
-        gains = [levering.unmoved.loss - start.loss for start in (by_moves, by_levers)]
-        for start, gain, moves_next in zip((by_moves, by_levers), gains, (False, True), strict=True):
-            if gain >= LITTLE * max(gains):
-                found += _turns(levering, start, moves_next, propose_moves)
-    best = min(found, key=lambda state: state.loss)
-    return _proposal(levering, best, "")
-
-
-def _turns(
-    levering: LeverSolver, start: LeverProposal, moves_next: bool, propose_moves: Callable[[Problem], Proposal]
-) -> list[LeverProposal]:
-    """Return the states that moves and levers reach in turns, as long as every turn gains something."""
-    found, best = [], start
-    for _ in range(2 * ROUNDS):
-        before = best.loss
-        reached = [_moved(levering, best, propose_moves)] if moves_next else levering.pulled_further(best)
-        found += reached
-        best = min([best, *reached], key=lambda state: state.loss)
-        moves_next = not moves_next
-        if not best.loss < before - WORTH_IT * abs(before):
-            break
-    return found
-
-
-def _moved(levering: LeverSolver, state: LeverProposal, propose_moves: Callable[[Problem], Proposal]) -> LeverProposal:
-    """Return the state with the best moves for its labels and leavers; leavers have no need to move."""
-    problem, given = levering.problem, state.given
-    changed = not given.beyond(levering.before).only_moves
-    people = given.handed_in(problem.people, problem.regresses) if changed else problem.people
-    perturb = part_of(problem.with_action().action, Perturb)  # with the participants that were drawn
-    try:
-        plan = propose_moves(replace(problem, people=people, action=perturb)).plan
-    except NumericsError:  # a model that cannot be moved from here can still be left as it is
-        return state
-    moved = given.with_moves(plan.contribution().moves).leavers_stay()
-    return levering.judged(replace(state, given=moved if moved.parts[0].any() else given.with_moves(None)))
-
-
-def _proposal(levering: LeverSolver, state: LeverProposal, note: str) -> Proposal:
-    problem, people = levering.problem, levering.problem.people
-    moves, targets, weights = state.given.over(levering.retraining.before)
-    soft = levering.soft
-    away = (weights == 0) & (people.row_weights > 0)
+        best = replace(best, loss=np.nan, finished=False)
+    moves, targets, weights = best.given.over(levering.retraining.before)
+    soft, away = levering.soft, (weights == 0) & (people.row_weights > 0)
     return Proposal(
         plan=LeverPlan(problem, np.zeros(people.dimensions), moves, targets=targets, away=away),
         solver="frank-wolfe labels" if soft else "greedy exchange",
-        claimed_loss=state.loss,
-        gap=state.gap if soft and not levering.levers.withhold.given and state.given.moves is None else np.inf,
+        claimed_loss=best.loss,
+        gap=best.gap if soft and not levering.levers.withhold.given and best.given.moves is None else np.inf,
         exact=False,
-        finished=state.finished,
-        steps=state.steps,
+        finished=best.finished,
+        steps=best.steps,
         passes=levering.retraining.passes,
         ended=OPEN_ENDED if soft else ENDED,
-        note=note
-        or f"{counted(levering.retraining.refits, 'refit was', 'refits were')} made to choose labels and leavers.",
+        note=note,
     )
+
+
+def _best(levering: LeverSolver) -> LeverProposal:
+    """Return the best state of all that moves and levers reach, alone and in turns."""
+    unmoved = levering.unmoved
+    found = [unmoved, *levering.pulled()]
+    if levering.problem.moves:
+        starts = levering.moved(unmoved), min(found, key=lambda state: state.loss)
+        found.append(starts[0])
+        gains = [unmoved.loss - start.loss for start in starts]
+        for start, gain, moves_next in zip(starts, gains, (False, True), strict=True):
+            if gain >= LITTLE * max(gains):
+                found += levering.in_turns(start, moves_next)
+    return min(found, key=lambda state: state.loss)
 
 
 def _effort(problem: Problem) -> Effort:

@@ -33,14 +33,11 @@ INSIDE = 0.95  # a parabola's minimum beyond this share of the way is not worth 
 
 @dataclass(frozen=True, eq=False)
 class LeverProposal:
-    """The proposed contribution, the loss of a true refit (∞ without one), and how the search for it ended.
-
-    The gap is that of soft labels, infinite where no certificate speaks.
-    """
+    """The proposed contribution, the loss of a true refit (∞ without one), and how the search for it ended."""
 
     given: Contribution
     loss: float = np.inf
-    gap: float = np.inf
+    gap: float = np.inf  # of soft labels; infinite where no certificate speaks
     finished: bool = True
     steps: int = 0
 
@@ -82,27 +79,22 @@ def best_labels(given: Array, slopes: Array, limits: RelabelLimits, regresses: b
         lengths = np.linalg.norm(slopes, axis=1, keepdims=True)
         moved = given + limits.soft * slopes / np.where(lengths > 0, lengths, 1.0)
         return np.where(limits.mask[:, None], moved, given)
-    wanted = np.where(limits.allowed, slopes, -np.inf)
-    best = wanted.argmax(axis=1)
+    best = np.where(limits.allowed, slopes, -np.inf).argmax(axis=1)
     everyone = np.arange(len(given))
     order = np.argsort(slopes, axis=1, kind="stable")  # classes of least slope give first
     there = np.take_along_axis(given, order, axis=1)
     worse = np.take_along_axis(slopes, order, axis=1) < slopes[everyone, best][:, None]
     there = np.where(worse, there, 0.0)
     taken = np.minimum(there, np.maximum(limits.soft - (np.cumsum(there, axis=1) - there), 0.0))
-    moved = given.copy()
     back = np.empty_like(taken)
     np.put_along_axis(back, order, taken, axis=1)
-    moved -= back
+    moved = given - back
     moved[everyone, best] += back.sum(axis=1)
     return np.where(limits.mask[:, None], moved, given)
 
 
 def _some_of_the_way(retraining: OwnTraining, refit: TrainedRefit, answer: Array, gains: Array) -> TrainedRefit:
-    """Let everyone go a part of the way; where that does not help, those who gain most one by one, then the others.
-
-    The refit itself is returned where nothing helps.
-    """
+    """Let everyone go a part of the way, else those who gain most one by one, then the others; or stay at the refit."""
     found = _part_of_the_way(retraining, refit, answer, float(gains.sum()))
     if found is not refit:
         return found

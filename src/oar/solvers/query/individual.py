@@ -9,10 +9,6 @@ ball's extreme point along ±w. Otherwise many starts are tried.
 columns as they are and alone, and so is the best response to the loss's slopes; what need not be whole is re-optimised
 for the best of them. It goes on from there until nothing helps. That is a local search: it proves nothing. For the
 lowest cost that reaches the goal, proved for linear models, see `oar.cheapest`.
-
-Whether linear outputs can reach the goal at all: over the ball, a combination Σ_c λ_c (z_g − z_c), λ ≥ 0, is at most
-its value at the query plus ε ‖Σ λ_c (w_g − w_c)‖_q. Where that is not positive for some λ, no move makes all leads
-positive.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.models.training import Array, CostUnits, Fit
+from oar.models.training import Array, CostUnits
 from oar.people.wording import counted
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
@@ -45,20 +41,26 @@ SURELY = 1e-6  # share of a budget by which another must be smaller to be smalle
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
-    streamed = problem.people.streamed
-    training = StreamedTraining(problem) if streamed else problem.training()
+    training: Any = StreamedTraining(problem) if problem.people.streamed else problem.training()
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
     convex: bool = problem.model.linear and problem.plain
-    hints = Hints()
+    hints, prospects = Hints(), dict[str, Any]()
     if convex:  # the model's matrix, and multipliers for what the query must keep to get its goal
         matrix = training.matrix(fit.parameters)
         limits = goal_limits(problem, matrix)
         against = multipliers_against(*limits, problem.allowance.norm, problem.query_budget)
-        hints = Hints(multipliers=against, slopes=matrix)
+        hints, prospects = Hints(multipliers=against, slopes=matrix), _prospects(problem, matrix)
+    plan: Plan
+    if problem.people.streamed:
+        published, nothing = training.in_given_units(fit.parameters), np.zeros(training.parameter_count)
+        parts = SignalPath(), training.spec, published, nothing, training
+        plan = SignalPathPlan(problem, found.move + 0.0, *parts)
+    else:
+        plan = MemberPlan(problem, found.move + 0.0, np.zeros((problem.people.size, problem.people.dimensions)))
     return Proposal(
-        plan=_alone(problem, training, fit, found.move + 0.0),
+        plan=plan,
         solver="projected-gradient",
         claimed_loss=found.loss,
         gap=found.gap,
@@ -69,32 +71,17 @@ def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
         passes=training.passes,
         residual=found.residual,
         hints=hints,
-        **_prospects(problem, training, fit),
+        **prospects,
     )
 
 
-def _prospects(problem: Problem, training: Any, fit: Fit) -> dict[str, Any]:
+def _prospects(problem: Problem, matrix: Array) -> dict[str, Any]:
     """Say which budget reaches the goal of a linear model, where least loss is another aim than the goal's region."""
-    if not (problem.model.linear and problem.plain) or problem.query.probability is not None:
-        return {}
-    shortest = shortest_linear_move(problem, training.matrix(fit.parameters))
+    shortest = shortest_linear_move(problem, matrix) if problem.query.probability is None else None
     if shortest is None or not shortest.any():
         return {}
     least = float(problem.allowance.norm.length(shortest))
-    return {
-        "reachable": least < problem.query_budget * (1 - SURELY),
-        "suffices": ENOUGH.format(least),
-    }
-
-
-def _alone(problem: Problem, training: Any, fit: Fit, move: Array) -> Plan:
-    """Return a plan in which only the query moves."""
-    if not problem.people.streamed:
-        return MemberPlan(problem, move, np.zeros((problem.people.size, problem.people.dimensions)))
-    nothing = np.zeros(training.parameter_count)
-    return SignalPathPlan(
-        problem, move, SignalPath(), training.spec, training.in_given_units(fit.parameters), nothing, training
-    )
+    return {"reachable": least < problem.query_budget * (1 - SURELY), "suffices": ENOUGH.format(least)}
 
 
 def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
@@ -136,20 +123,19 @@ def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
     here = with_rest(np.zeros((1, measured.columns.size)))
     loss, slopes = judged(here)
     for steps in range(1, MOST_ROUNDS + 1):  # noqa: B007
-        others = [whole.settled(other, here) for other in (whole.response(-slopes), *whole.changed(here))]
+        others = [whole.settled(whole.response(-slopes), here), *whole.changed(here)]
         best = with_rest(min(others, key=lambda move: judged(move)[0]))
         better, there = judged(best)
         if not better < loss - GAINED * abs(loss):
             break
         here, loss, slopes = best, better, there
-    stuck = FeasibleRegions(measured.unruled, ONE).nobody_moves
-    move = measured.exactly(here)[0]
+    everywhere = FeasibleRegions(measured.unruled, ONE)
     return Proposal(
-        plan=MemberPlan(problem, move, np.zeros((size, people.dimensions))),
+        plan=MemberPlan(problem, measured.exactly(here)[0], np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
-        gap=FeasibleRegions(measured.unruled, ONE).gap(here, slopes),
-        exact=stuck,
+        gap=everywhere.gap(here, slopes),
+        exact=everywhere.nobody_moves,
         finished=steps < MOST_ROUNDS,
         steps=steps,
         passes=training.passes,
@@ -185,9 +171,7 @@ class JointOnTable(ForDescent):
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for the members' plan and the query's, and start from them: side effects are the whole's."""
         within = tuple({*task.within, "side effects", "batch norm"} - {"several queries"})
-        alone = (
-            task.ask(verb="collective", starts=(), anchors=None, within=within).plan,
-            solve_on_table(task.problem, ProjectedGradient()).plan,
-        )
+        members = task.ask(verb="collective", starts=(), anchors=None, within=within).plan
+        alone = members, solve_on_table(task.problem, ProjectedGradient()).plan
         starts = [np.vstack([plan.each, plan.query_move]) for plan in alone if isinstance(plan, MemberPlan)]
         return task.ask(starts=[*task.starts, *starts], within=self.inside(task))

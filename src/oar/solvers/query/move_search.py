@@ -39,15 +39,12 @@ PATIENCE = 12
 
 @dataclass(frozen=True)
 class BatchedObjective:
-    """Problems to be minimised side by side; `rows` says which problems the points belong to.
+    """Problems to be minimised side by side; `rows` says which problems the points belong to."""
 
-    Values, inner products and Frank–Wolfe gaps are (b,), gradients like points.
-    """
-
-    evaluate: Callable[[Array, Rows], tuple[Array, Array]]
+    evaluate: Callable[[Array, Rows], tuple[Array, Array]]  # values (b,), and gradients like points
     project: Callable[[Array, Rows], Array]
-    inner: Callable[[Array, Array, Rows], Array]
-    gap: Callable[[Array, Array, Rows], Array]
+    inner: Callable[[Array, Array, Rows], Array]  # (b,)
+    gap: Callable[[Array, Array, Rows], Array]  # (b,), Frank–Wolfe
 
 
 @dataclass(frozen=True)
@@ -135,10 +132,7 @@ def _line_search(
 
 
 def _enough(ceilings: Array, slopes: Array) -> Array:
-    """Return by how much values must fall: a share of what slopes promise, and no more than a share of themselves.
-
-    Slopes promise more than there is to gain where budgets are large.
-    """
+    """Return by how much values must fall: a share of what slopes promise (too much for large budgets) or of them."""
     return np.minimum(-SUFFICIENT * slopes, MUCH * np.abs(ceilings))
 
 

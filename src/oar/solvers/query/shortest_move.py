@@ -4,8 +4,8 @@ Nearest centroid predicts the goal in the polyhedron of all z with (μ_c − μ_
 c ≠ g. Seen from the query, with a_c = μ_c − x†, a move δ ends in it if (a_c − a_g)·δ ≤ (‖a_c‖² − ‖a_g‖²)/2. The
 shortest such δ is a least-distance problem for p = 2 and a linear programme for p = 1 and p = ∞.
 
-This is not the move of least loss (equation 2 of the paper): least loss and the goal's region are different aims, and
-between the two budgets a move that reaches the goal exists although the loss-optimal one does not.
+It need not be the move of least loss (equation 2 of the paper): between the two budgets a move that reaches the goal
+exists although the loss-optimal one does not.
 """
 
 from __future__ import annotations
@@ -58,11 +58,7 @@ def shortest_move(problem: Problem) -> Array | None:
 
 
 def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
-    """Return the shortest move (d,) after which z = (W, b)·(x, 1) is at its goal; None if there is none.
-
-    Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
-    values each is as near as asked for: |z + W·δ − goal| ≤ within.
-    """
+    """Return the shortest move (d,) after which z = (W, b)·(x, 1) is at its goal; None if there is none."""
     normals, slack = goal_limits(problem, matrix)
     if (slack >= 0).all():
         return np.zeros(normals.shape[1])
@@ -71,7 +67,11 @@ def shortest_linear_move(problem: Problem, matrix: Array) -> Array | None:
 
 
 def goal_limits(problem: Problem, matrix: Array) -> tuple[Array, Array]:
-    """Return normals (c, d) and slack (c,) of what a move δ must keep to get the goal: normals·δ ≤ slack."""
+    """Return normals (c, d) and slack (c,) of what a move δ must keep to get the goal: normals·δ ≤ slack.
+
+    Of classes the goal's output is the largest: (W_c − W_g)·δ ≤ z_g − z_c; a single one is measured against 0. Of
+    values each is as near as asked for: |z + W·δ − goal| ≤ within.
+    """
     slopes, target = matrix[:, :-1], problem.goal_target
     outputs = slopes @ problem.query_features + matrix[:, -1]
     if problem.regresses:
@@ -142,8 +142,7 @@ def multipliers_against(normals: Array, slack: Array, norm: Norm, budget: float)
     scale does not matter.
     """
     lengths = euclidean(normals)
-    if not (lengths > 0).all():
-        lengths = np.where(lengths > 0, lengths, 1.0)
+    lengths = np.where(lengths > 0, lengths, 1.0)
     unit_normals, unit_slack = normals / lengths[:, None], slack / lengths
     size = max(float(np.abs(unit_slack).max(initial=0.0)), np.finfo(float).tiny)
     try:
@@ -175,17 +174,14 @@ def least_distance(normals: Array, slack: Array) -> tuple[Array, Array]:
 
 
 def _multipliers(normals: Array, slack: Array, norm: Norm, budget: float) -> Array:
-    """Return multipliers of the least distance, or for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖_p ≤ budget.
-
-    There δ is made of two parts.
-    """
+    """Return multipliers of the least distance; for p = 1 and ∞ of min t with normals·δ ≤ slack + t, ‖δ‖ ≤ budget."""
     if norm.p == 2:
         return least_distance(normals, slack)[0]
 
     from scipy.optimize import linprog
 
     count, dimensions = normals.shape
-    # Variables are δ⁺, δ⁻ ≥ 0 and t; their sum is at most the budget (p = 1), or each is (p = ∞).
+    # Variables are δ⁺, δ⁻ ≥ 0 with δ = δ⁺ − δ⁻, and t; their sum is at most the budget (p = 1), or each is (p = ∞).
     limits = np.hstack([normals, -normals, -np.ones((count, 1))])
     levels = slack
     if norm.p == 1:
@@ -205,13 +201,8 @@ def _linear_programme(normals: Array, slack: Array, norm: Norm, tolerance: float
     bounds = dimensions if norm.p == 1 else 1
     # Variables are δ and t, with |δ_j| ≤ t_j (p = 1) or ≤ t (p = ∞); minimise Σ t.
     ties = np.eye(dimensions) if norm.p == 1 else np.ones((dimensions, 1))
-    limits = np.block(
-        [
-            [normals, np.zeros((count, bounds))],
-            [np.eye(dimensions), -ties],
-            [-np.eye(dimensions), -ties],
-        ]
-    )
+    both = np.vstack([np.eye(dimensions), -np.eye(dimensions)])
+    limits = np.block([[normals, np.zeros((count, bounds))], [both, -np.tile(ties, (2, 1))]])
     levels = np.concatenate([slack, np.zeros(2 * dimensions)])
     costs = np.concatenate([np.zeros(dimensions), np.ones(bounds)])
     free = [(None, None)] * dimensions + [(0, None)] * bounds

@@ -15,23 +15,24 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import struct
 import subprocess
 import sys
 import threading
 import uuid
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 from oar.checks import check_that, is_whole
 from oar.errors import DataError, OARError, OptionError
-from oar.studies.executors.worker import receive, send
 from oar.studies.rows import Row
 from oar.studies.work import Work, WorkUnit, answered
 
 UNSUITED = f"{OptionError.__name__}: "
 GONE = "the scheduler is gone, or dropped it"
 RETRIES = 3  # times that Dask may try a unit again whose worker died
+LENGTH = struct.Struct(">Q")  # how long what follows is, in a pipe
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 
 
@@ -133,12 +134,63 @@ def _started() -> subprocess.Popen[bytes]:
     if "" in sys.path:
         searched.append(os.getcwd())
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", "from oar.studies.executors.worker import main; main()"],
+        [sys.executable, "-P", "-c", "from oar.studies.executors.executors import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(searched)},
         start_new_session=True,
     )
+
+
+def send(pipe: IO[bytes], content: bytes) -> None:
+    """Write some bytes to a pipe, after their number."""
+    pipe.write(LENGTH.pack(len(content)))
+    pipe.write(content)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> bytes | None:
+    """Read a message; None where the other end is gone."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    content = pipe.read(size)
+    return content if len(content) == size else None
+
+
+def serve() -> None:
+    """Answer units for another process until the pipe ends, as it does with the process that started this one."""
+    from joblib.externals.loky.cloudpickle_wrapper import loads
+
+    incoming = sys.stdin.buffer
+    outgoing = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever models print is not taken for an answer
+    asked: queue.Queue[bytes] = queue.Queue()
+
+    def listen() -> None:
+        while (content := receive(incoming)) is not None:
+            asked.put(content)
+        os._exit(0)  # nobody is left to answer to
+
+    first = receive(incoming)
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        work = None if first is None else loads(first)
+    except Exception as error:
+        work = error
+    while True:
+        send(outgoing, pickle.dumps(_answer(work, pickle.loads(asked.get()))))
+
+
+def _answer(work: Work | Exception | None, unit: WorkUnit) -> tuple[Any, str]:
+    """Return answers, or why there are none."""
+    if not isinstance(work, Work):
+        return None, f"the problem could not be read in another process: {work}"
+    try:
+        return answered(work, unit), ""
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
 
 
 class DaskExecutor:
@@ -186,15 +238,13 @@ class DaskExecutor:
                     return
             except Exception as trouble:
                 reason = trouble
-            local.set_exception(
-                reason
-                if isinstance(reason, OARError)
-                else OARError(
+            if not isinstance(reason, OARError):
+                reason = OARError(
                     f"client: the Dask cluster did not finish what it was given ({reason or GONE}); what was done "
                     "before is kept. Look at the cluster's logs, and run the same study again, on this cluster or "
                     "another."
                 )
-            )
+            local.set_exception(reason)
 
         remote.add_done_callback(hand_over)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oar.errors import StorageError
 from oar.progress import check_interrupted
 from oar.studies.cells import Cell
 from oar.studies.executors.executors import DaskExecutor, Executor, LocalExecutor, ProcessExecutor, cores
-from oar.studies.progress import Pace
 from oar.studies.rows import Row
 from oar.studies.store.database import Store
 from oar.studies.work import Work, WorkUnit
@@ -26,35 +25,82 @@ POLL = 0.2  # seconds between looks at what another process is doing
 FINISHED = ("done", "failed")
 
 
-class Run:
-    """A study while it runs."""
+class Pace:
+    """The time that cells of each kind took and that those `left` will take: known once some of a kind are finished."""
 
-    def __init__(
-        self,
-        store: Store,
-        work: Work,
-        cells: Sequence[Cell],
-        executor: Executor,
-        helped: bool,
-        tell: Callable[[str], None],
-    ) -> None:
-        """`helped`: other processes may join once that pays."""
-        self.store, self.work, self.cells = store, work, list(cells)
-        self.executor, self._helped, self._tell, self._began = executor, helped, tell, time.monotonic()
+    def __init__(self, left: dict[str, int]) -> None:
+        self.left, self._spent, self._done = dict(left), dict[str, float](), dict[str, int]()
+
+    def learn(self, kind: str, seconds: float, cells: int = 1) -> None:
+        """Record the time of some cells together, in this run or an earlier one."""
+        self._spent[kind] = self._spent.get(kind, 0.0) + seconds
+        self._done[kind] = self._done.get(kind, 0) + cells
+
+    def finish(self, kind: str, seconds: float, cells: int) -> None:
+        """Record finished cells."""
+        self.learn(kind, seconds, cells)
+        self.left[kind] = max(0, self.left.get(kind, 0) - cells)
+
+    @property
+    def work(self) -> float:
+        """The remaining seconds of work in cells of known kinds."""
+        known = (kind for kind, number in self.left.items() if number and self._done.get(kind))
+        return sum(self.left[kind] * self._spent[kind] / self._done[kind] for kind in known)
+
+    @property
+    def unknown(self) -> int:
+        """The number of remaining cells of kinds without a finished one."""
+        return sum(number for kind, number in self.left.items() if number and not self._done.get(kind))
+
+    def words(self, workers: int) -> str:
+        """Return the remaining time, as far as it is known.
+
+        >>> pace = Pace({"softmax": 4, "mlp": 2})
+        >>> pace.words(1)
+        'time left not known so far'
+        >>> pace.finish("softmax", 60.0, 2)
+        >>> pace.words(1), pace.words(2)
+        ('1 min left so far, 2 cells not known', '30 s left so far, 2 cells not known')
+        >>> pace.finish("mlp", 2.0, 2)
+        >>> pace.words(1)
+        'about 1 min left'
+        """
+        if self.unknown and not self.work:
+            return "time left not known so far"
+        left = duration(self.work / max(1, min(workers, sum(self.left.values()))))
+        return f"{left} left so far, {self.unknown} cells not known" if self.unknown else f"about {left} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a few words.
+
+    >>> duration(0.2), duration(75), duration(7_300), duration(200_000)
+    ('1 s', '1 min', '2 h', '2 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"
+
+
+@dataclass(eq=False)
+class Run:
+    """A study while it runs; if it may be `helped`, other processes join once that pays."""
+
+    store: Store
+    work: Work
+    cells: Sequence[Cell]
+    executor: Executor
+    helped: bool
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._began, states = time.monotonic(), self.store.states()
         self._flying: dict[Future[list[Row]], tuple[WorkUnit, float]] = {}
         self._done = self._failed = self._finished = 0
-        self.pace = self._paced()
-
-    def _paced(self) -> Pace:
-        states = self.store.states()
-        left: dict[str, int] = {}
-        for cell in self.cells:
-            if states[cell.key] not in FINISHED:
-                left[cell.model] = left.get(cell.model, 0) + 1
-        pace = Pace(left)
+        self.pace = Pace(Counter(cell.model for cell in self.cells if states[cell.key] not in FINISHED))
         for _, kind, seconds in self.store.times():
-            pace.learn(kind, seconds)
-        return pace
+            self.pace.learn(kind, seconds)
 
     def until_done(self) -> None:
         """Answer free cells, wait for cells of other processes, and take over from dead ones."""
@@ -70,7 +116,7 @@ class Run:
             elif self._done == len(self.cells):
                 return
             else:
-                self._tell(f"{self._counted}; waiting for another process")
+                self.tell(f"{self._counted}; waiting for another process")
                 time.sleep(POLL)
 
     def _through(self, units: deque[WorkUnit]) -> None:
@@ -103,7 +149,7 @@ class Run:
         self._done += len(unit.cells)
         self._finished += 1
         self._failed += sum("error" in answer for answer in answers)
-        self._tell(f"{self._counted}; {self.pace.words(self.executor.number)}")
+        self.tell(f"{self._counted}; {self.pace.words(self.executor.number)}")
 
     @property
     def _counted(self) -> str:
@@ -113,9 +159,9 @@ class Run:
     def _ask_for_help(self) -> None:
         """Start other processes if much work remains and the caller did not set their number."""
         early = self._finished < FEW or time.monotonic() - self._began < ALONE
-        if not self._helped or self._flying or early or self.pace.work < WORTH:
+        if not self.helped or self._flying or early or self.pace.work < WORTH:
             return
-        self._helped = False
+        self.helped = False
         if cores() > 1:
             self.executor = ProcessExecutor(self.work, cores())
 

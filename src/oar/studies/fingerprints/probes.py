@@ -105,10 +105,8 @@ def _of_training(model: Any, problem: Problem) -> NDArray[np.float64]:
     training = model.training(people)
     rng, start = np.random.default_rng(SEED), np.asarray(training.start(), dtype=np.float64)
     along, found = rng.normal(size=start.size), []
-    point, moved = (
-        np.asarray(problem.asked.points, dtype=np.float64).reshape(-1, people.dimensions)[0],
-        training.moved(None),
-    )
+    point = np.asarray(problem.asked.points, dtype=np.float64).reshape(-1, people.dimensions)[0]
+    moved = training.moved(None)
     for parameters in (start, start + NEAR * rng.normal(size=start.size)):
         risk, gradient = training.risk_gradient(parameters, moved)
         outputs = np.asarray(training.outputs(parameters, point), dtype=np.float64)

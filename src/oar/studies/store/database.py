@@ -241,24 +241,17 @@ class Store:
         dead = [lease for lease, beat in leases if lease != self.lease and not lives(lease or "", beat, self.path)]
         return self.release(*dead) if dead else 0
 
-    def beat(self) -> None:
-        """Record that this process is alive."""
-        with self._writing() as connection:
-            connection.execute(
-                "UPDATE cells SET heartbeat = ? WHERE status = 'running' AND claim = ?", (time.time(), self.lease)
-            )
-
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Record this at intervals, from a thread and a connection of its own, during the block."""
+        """Record at intervals that this process is alive, from a thread and a connection of their own, in the block."""
         ended = threading.Event()
+        alive = "UPDATE cells SET heartbeat = ? WHERE status = 'running' AND claim = ?"
 
         def keep_on() -> None:
             while not ended.wait(BEAT):
                 try:
-                    with Store(self.path) as own:
-                        own.lease = self.lease
-                        own.beat()
+                    with Store(self.path) as own, own._writing() as connection:
+                        connection.execute(alive, (time.time(), self.lease))
                 except StorageError:
                     continue  # a busy moment; whoever writes answers will say if it lasts
 

@@ -7,31 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_that, is_number
+from oar.checks import check_that, is_number, is_whole
 from oar.errors import DataError, OptionError
 from oar.people import Population
-from oar.signals.base import check_count
 from oar.worlds.people.crowds import Data, handed_in, pooled, register_of
 from oar.worlds.people.random_streams import drawn_share
 from oar.worlds.protocol import Array, Caps, Crowd, Deed, Rows, State, View
-
-Mask = NDArray[np.bool_]
-
-
-def check_share(argument: str, value: Any) -> float:
-    """Return a share of people; raise unless it is a number between 0 and 1."""
-    check_that(is_number(value) and 0 <= value <= 1, argument, "a number between 0 and 1", value)
-    return float(value)
-
-
-def check_size(argument: str, value: Any) -> float:
-    """Return a finite number ≥ 0."""
-    check_that(is_number(value) and 0 <= value < np.inf, argument, "a finite number ≥ 0", value)
-    return float(value)
 
 
 def check_query(argument: str, value: Any) -> Array:
@@ -45,30 +29,30 @@ def check_query(argument: str, value: Any) -> Array:
     return query
 
 
-def check_name(argument: str, value: Any) -> str:
-    """Return an actor's name; raise unless it is a text that is not empty."""
-    known = isinstance(value, str) and value.strip()
-    check_that(known, argument, "a text by which records know this actor", value)
-    return value
+def _that(holds: Callable[[Any], Any], wanted: str, kind: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Return a check of a setting: it returns the value as its kind, or raises where it does not hold."""
+
+    def check(argument: str, value: Any) -> Any:
+        check_that(holds(value), argument, wanted, value)
+        return kind(value)
+
+    return check
 
 
-def _at_least(least: int) -> Callable[[str, Any], int]:
-    def counted(argument: str, value: Any) -> int:
-        check_count(argument, value, least)
-        return int(value)
-
-    return counted
-
-
+WHOLE = _that(lambda value: is_whole(value) and value >= 0, "a whole number ≥ 0", int)
+COUNT = _that(lambda value: is_whole(value) and value >= 1, "a whole number ≥ 1", int)
+SIZE = _that(lambda value: is_number(value) and 0 <= value < np.inf, "a finite number ≥ 0", float)
+SHARE = _that(lambda value: is_number(value) and 0 <= value <= 1, "a number between 0 and 1", float)
+NAME = _that(lambda value: isinstance(value, str) and value.strip(), "a text by which records know this actor", str)
 SETTINGS: dict[str, Callable[[str, Any], Any]] = {
     "query": check_query,
     "budget": lambda argument, value: check_budget(value, argument),
     "norm": lambda argument, value: Norm.of(value),
-    **dict.fromkeys(("add", "drop", "most", "count", "restarts"), _at_least(0)),
-    **dict.fromkeys(("steps", "refits"), _at_least(1)),
-    **dict.fromkeys(("weight", "cost", "beyond"), check_size),
-    **dict.fromkeys(("share", "follow"), check_share),
-    "name": check_name,
+    **dict.fromkeys(("add", "drop", "most", "count", "restarts"), WHOLE),
+    **dict.fromkeys(("steps", "refits"), COUNT),
+    **dict.fromkeys(("weight", "cost", "beyond"), SIZE),
+    **dict.fromkeys(("share", "follow"), SHARE),
+    "name": NAME,
 }
 """What actors' settings must be, by their names."""
 
@@ -147,11 +131,7 @@ class Foresight:
         batch = population(now, view.crowd)
         rng = np.random.default_rng(self.seed)
         state = view.operator.retrain(view.deployed, batch, view.number, lambda _: batch, rng)
-        return state, self.loss(state.parameters)
-
-    def loss(self, parameters: Any) -> float:
-        """Return the goal loss at the query."""
-        return float(self.view.operator.model.goal_loss(parameters, self.query, self.goal))
+        return state, float(view.operator.model.goal_loss(state.parameters, self.query, self.goal))
 
 
 def population(people: Data, crowd: Crowd) -> Population:

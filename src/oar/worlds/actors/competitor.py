@@ -6,8 +6,8 @@ competing collective is one of the `others`, for whom only deeds are recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from oar.typing import SignalLike, SolverLike
 from oar.worlds.actors.common import handed_in_before, handed_in_now, population
 from oar.worlds.collective import Collective, CollectiveActor, CollectiveView, is_policy, within
 from oar.worlds.policies.planned import Replan
-from oar.worlds.protocol import Caps, Crowd, Deed, Rows, View
+from oar.worlds.protocol import Caps, Deed, Rows, View
 
 
 @with_near_names
@@ -68,7 +68,7 @@ class PlanAnew:
 @with_near_names
 @dataclass(frozen=True, eq=False)
 class CompetingCollective:
-    """Another collective, among the other actors.
+    """Another collective, among the other actors; `name`, `caps`, `stale` and `members` are the collective's.
 
     Args:
         collective: its members, query, action and defection.
@@ -78,30 +78,17 @@ class CompetingCollective:
 
     collective: Any
     policy: Any = None
+    name: str = field(init=False, repr=False)
+    caps: Caps = field(init=False, repr=False)
+    stale: int = field(init=False, repr=False)
+    members: Callable[..., Rows] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_kind("collective", self.collective, Collective, "an oar.worlds.Collective(…)")
         known = self.policy is None or is_policy(self.policy)
         check_that(known, "policy", "a function of a view, such as PlanAnew()", self.policy)
-
-    @property
-    def name(self) -> str:
-        """The collective's."""
-        return str(self.collective.name)
-
-    @property
-    def caps(self) -> Caps:
-        """The collective's."""
-        return self.collective.caps
-
-    @property
-    def stale(self) -> int:
-        """The collective's: how old the model is that it sees."""
-        return self.collective.stale
-
-    def members(self, crowd: Crowd, number: int, rng: np.random.Generator) -> Rows:
-        """Return its members."""
-        return self.collective.members(crowd, number, rng)
+        for part in ("name", "caps", "stale", "members"):
+            object.__setattr__(self, part, getattr(self.collective, part))
 
     def in_world(self, setting: Mapping[str, Any]) -> CollectiveActor:
         """Return its actor for one simulation, with the view of a collective."""

@@ -113,9 +113,7 @@ def collided(
 def representation(model: Any, parameters: Any) -> Represent | None:
     """Return how a deployed model represents people; None where features represent themselves."""
     match model, parameters:
-        case (_, Centroids()) | (GaussianNaiveBayes() | PrototypeNetwork(embedding=None), _):
-            return None
-        case MLP(hidden=()), _:
+        case (_, Centroids()) | (GaussianNaiveBayes() | PrototypeNetwork(embedding=None) | MLP(hidden=()), _):
             return None
     if getattr(model, "linear", False):
         return None

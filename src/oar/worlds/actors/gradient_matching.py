@@ -63,7 +63,7 @@ class GradientMatching(Movers):
             return Deed()
         radii = np.full(view.mine.size, self.budget)
         stay = np.zeros_like(match.members.features)
-        response = self.norm.maximise(match.response(), radii)
+        response = self.norm.maximise(match.slopes(match.members.features, match.pull), radii)
         random = [self.norm.maximise(view.rng.standard_normal(stay.shape), radii) for _ in range(self.restarts)]
         found = [self._climbed(match, start) for start in (stay, response, *random)]
         moves, cosine = max(found, key=lambda one: one[1])
@@ -100,13 +100,10 @@ class Match:
             return 0.0, np.zeros_like(rows)
         cosine = float(caused @ self.pull) / (size * wanted)
         signal = self.pull / (size * wanted) - cosine * caused / size**2
-        return cosine, self._slopes(rows, signal)
+        return cosine, self.slopes(rows, signal)
 
-    def response(self) -> Array:
-        """Return the gradients (m, d) of members' scores at v = g."""
-        return self._slopes(self.members.features, self.pull)
-
-    def _slopes(self, rows: Array, signal: Array) -> Array:
+    def slopes(self, rows: Array, signal: Array) -> Array:
+        """Return the weighted gradients (m, d) of members' scores, had they these features."""
         return self.members.weights[:, None] * self.at.scores(rows, self.members.codes, signal)[1]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from oar.errors import NumericsError
 from oar.models import Differentiable
+from oar.models.autodiff.passes import AutodiffScore
 from oar.models.differentiable import need_jax_functions
-from oar.models.score import AutodiffScore
 from oar.tolerances import SOLVED
 from oar.worlds.people.crowds import Data
 from oar.worlds.protocol import Array, Rows
@@ -39,11 +39,8 @@ class AutodiffDeployed:
 
         from oar.models.autodiff.passes import compiled
 
-        over_rows = {"slopes": _slopes, "logits": _logits}
-        if kind in over_rows:
-            run = _kept(over_rows[kind], self._model, dimensions, outputs)
-        else:
-            run = compiled(self._model, dimensions, outputs, kind)
+        make = _over_rows if kind in ("slopes", "logits") else compiled
+        run = make(self._model, dimensions, outputs, kind)
         with jax.enable_x64(True):
             found = [np.array(part) for part in run(self._theta, {}, *arguments)]
         if not all(np.isfinite(part).all() for part in found):
@@ -101,34 +98,26 @@ class AutodiffDeployed:
             return pull
 
 
-def _kept(make: Callable[..., Any], model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
+def _over_rows(*key: Any) -> Callable[..., Any]:
     """Return a pass over rows, compiled once for each model; for one that cannot be hashed, each time."""
     try:
-        return make(model, dimensions, outputs)
+        return _compiled(*key)
     except TypeError as reason:
         if "unhashable" not in str(reason):
             raise
-        return make.__wrapped__(model, dimensions, outputs)  # type: ignore[attr-defined]
+        return _compiled.__wrapped__(*key)
 
 
-@lru_cache(maxsize=64)
-def _slopes(model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
+@lru_cache(maxsize=128)
+def _compiled(model: Differentiable, dimensions: int, outputs: int, kind: str) -> Callable[..., Any]:
     import jax
 
     from oar.models.autodiff.passes import Passes
 
-    loss = Passes(model, dimensions, outputs).query_loss
-    return jax.jit(jax.vmap(jax.value_and_grad(loss, 2), (None, None, 0, None)))
-
-
-@lru_cache(maxsize=64)
-def _logits(model: Differentiable, dimensions: int, outputs: int) -> Callable[..., Any]:
-    import jax
-
-    from oar.models.autodiff.passes import Passes
-
-    one = Passes(model, dimensions, outputs).outputs
-    return jax.jit(lambda *arguments: (jax.vmap(one, (None, None, 0))(*arguments),))
+    passes = Passes(model, dimensions, outputs)
+    if kind == "slopes":
+        return jax.jit(jax.vmap(jax.value_and_grad(passes.query_loss, 2), (None, None, 0, None)))
+    return jax.jit(lambda *arguments: (jax.vmap(passes.outputs, (None, None, 0))(*arguments),))
 
 
 def _padding(size: int) -> Rows:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions import Perturb
 from oar.checks import check_kind
@@ -23,7 +22,7 @@ from oar.people import Population
 from oar.problem import Problem, Query
 from oar.referee.verdicts import AuditSummary, Verdict, judged, of_logits
 from oar.retraining import retraining
-from oar.worlds.protocol import Array, Rows
+from oar.worlds.protocol import Array, Mask, Rows
 
 FAR = -745.0  # log of the smallest positive number: where probabilities are 0
 
@@ -112,6 +111,6 @@ def flat(parameters: Any) -> Array:
     return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(parameters)])
 
 
-def share(mask: NDArray[np.bool_]) -> float:
+def share(mask: Mask) -> float:
     """Return the share of true entries; NaN for none."""
     return float(mask.mean()) if mask.size else float("nan")

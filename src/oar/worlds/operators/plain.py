@@ -54,8 +54,7 @@ class Operator:
             raise OptionError(f"rule: must be one of oar.online's rules, such as FullRefit(), got {self.rule!r}.")
         self.defence: Defence = as_defence(defence)
         self.given, self.model, self.name = model, self.defence.model_for(model), name
-        self._remembers = getattr(self.rule, "remembers", True)
-        if self._remembers and not shares_units(self.model):
+        if getattr(self.rule, "remembers", True) and not shares_units(self.model):
             raise OptionError(
                 f"rule: {self.rule.name} goes on from the last parameters, whose units a scaler changes every round; "
                 f"use FullRefit() or Window(…) with {self.model.name}, or a model without a scaler."
@@ -94,8 +93,7 @@ class Operator:
 
     def _updated(self, state: State, read: tuple[Population, ...], number: int) -> Any:
         people = pooled(read)
-        newest = np.zeros(people.size, dtype=bool)
-        newest[people.size - read[-1].size :] = True
+        newest = np.arange(people.size) >= people.size - read[-1].size
         if isinstance(self.model, Linear) and self.rule.reads is None:
             people, newest = _filled_up(people, newest, len(people.classes))
         before = np.array(state.flat) if shares_units(self.model) else None  # its own copy: a rule may work in place

@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oar.checks import check_whole, choose, with_near_names
-from oar.defences.settings import check_number
+from oar.checks import check_number, check_whole, choose, with_near_names
 from oar.errors import NumericsError, OptionError
 from oar.online.bound_training import bind, flat_form, shares_units
 from oar.people import Population
@@ -31,7 +29,6 @@ from oar.signals.backpropagation import sharpness
 from oar.worlds.deployed.predictions import flat
 from oar.worlds.protocol import Respond, State
 
-Array = NDArray[np.float64]
 MOST_STEPS = {"refit": 50, "gradient": 1_000}
 
 

@@ -20,20 +20,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
-from oar.checks import check_that, check_whole, choose, with_near_names
-from oar.defences.settings import check_number
+from oar.checks import check_number, check_that, check_whole, choose, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models.linear.losses import Linear
 from oar.people import Population
 from oar.typing import Label
 from oar.worlds.deployed.predictions import flat
-from oar.worlds.protocol import Respond, State
+from oar.worlds.protocol import Array, Mask, Respond, State
 
-Array = NDArray[np.float64]
 TRUSTS = ("history", "rounds")
 ACROSS = 1e-9  # of ε: how far beyond the boundary responses end
 
@@ -56,6 +53,7 @@ class Forecast:
 
 
 @with_near_names
+@dataclass(eq=False)
 class StrategicAware:
     """An operator who deploys the linear classifier that is most accurate once people have responded to it.
 
@@ -71,27 +69,24 @@ class StrategicAware:
         name: its name in messages.
     """
 
-    def __init__(
-        self,
-        model: Linear,
-        budget: float,
-        norm: Any = 2,
-        favoured: Label | None = None,
-        trusts: str = "history",
-        tolerance: float = 1e-6,
-        most_steps: int = 20,
-        name: str = "strategic-aware",
-    ) -> None:
-        if not isinstance(model.unscaled, Linear) or model.regresses:
+    model: Linear
+    budget: float
+    norm: Any = 2
+    favoured: Label | None = None
+    trusts: str = "history"
+    tolerance: float = 1e-6
+    most_steps: int = 20
+    name: str = "strategic-aware"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model.unscaled, Linear) or self.model.regresses:
             raise OptionError(
-                f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {model!r}."
+                f"model: must be a linear model of two classes, such as oar.SoftmaxRegression(), got {self.model!r}."
             )
-        self.budget, self.norm = check_budget(budget, "budget"), Norm.of(norm)
-        self.trusts = choose("trusts", trusts, TRUSTS)
-        check_number("tolerance", tolerance, above=0, below=1)
-        check_whole("most_steps", most_steps, 1)
-        self.model, self.favoured, self.name = model, favoured, name
-        self.tolerance, self.most_steps = tolerance, most_steps
+        self.budget, self.norm = check_budget(self.budget, "budget"), Norm.of(self.norm)
+        choose("trusts", self.trusts, TRUSTS)
+        check_number("tolerance", self.tolerance, above=0, below=1)
+        check_whole("most_steps", self.most_steps, 1)
 
     def begin(self, history: Population) -> State:
         """Learn from the history."""
@@ -129,7 +124,7 @@ class StrategicAware:
         found = sign * best
         return State(found, flat(found), memory=Forecast(highest, plain, steps, converged))
 
-    def gets(self, matrix: Array, features: Array) -> NDArray[np.bool_]:
+    def gets(self, matrix: Array, features: Array) -> Mask:
         """Return who is favoured (n,) by (w, b) (1, d + 1) after responding; favoured is z > 0."""
         return self._scores(matrix, features) > -self._reach(matrix)
 
@@ -143,7 +138,7 @@ class StrategicAware:
         lengths = np.where(goes, -scores / (reach / self.budget), 0.0)
         return self.norm.maximise(matrix[0, :-1], np.minimum(lengths + ACROSS * self.budget, self.budget) * goes)
 
-    def shifted(self, matrix: Array, features: Array, wanted: NDArray[np.bool_], weights: Array) -> Array:
+    def shifted(self, matrix: Array, features: Array, wanted: Mask, weights: Array) -> Array:
         """Return (w, b') with the b' that is most accurate on responses; of equally good ones the nearest to b.
 
         With scores s = w·x in order, a cut above the first m of them refuses these and favours all others. Its accuracy
@@ -173,7 +168,7 @@ class StrategicAware:
         """Return ε ‖w‖_q."""
         return self.budget * float(self.norm.dual.length(matrix[0, :-1]))
 
-    def _sides(self, people: Population) -> tuple[float, NDArray[np.bool_]]:
+    def _sides(self, people: Population) -> tuple[float, Mask]:
         """Return the sign with which outputs are for the favoured class, and who should be favoured (n,)."""
         classes = people.classes
         if len(classes) != 2:

@@ -6,6 +6,7 @@ Drift is explicit: nothing moves unless a distance per round is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,7 @@ class FromBatches:
                 who = crowd.persons + seen
             else:
                 who = crowd.persons if persons is True else np.asarray(persons[number])
-            crowds.append(some_of(crowd, np.arange(crowd.size), persons=crowd_of(batch, persons=who).persons))
+            crowds.append(replace(crowd, persons=crowd_of(batch, persons=who).persons))
         labels = [label for crowd in crowds for label in crowd.classes]
         self.classes, first = LabelCoding(label_array(labels)).classes, crowds[0]
         self.dimensions, self.names = first.features.shape[1], first.names

@@ -50,15 +50,10 @@ def crowd_of(
     )
 
 
-def some_of(crowd: Crowd, rows: Rows, features: Array | None = None, persons: Rows | None = None) -> Crowd:
-    """Return some of a crowd, by position; with other features, or as other persons."""
-    given = ("codes", "groups", *(() if crowd.weights is None else ("weights",)))
-    return replace(
-        crowd,
-        features=crowd.features[rows] if features is None else features,
-        persons=crowd.persons[rows] if persons is None else persons,
-        **{part: getattr(crowd, part)[rows] for part in given},
-    )
+def some_of(crowd: Crowd, rows: Rows, features: Array) -> Crowd:
+    """Return some of a crowd, by position, with these features."""
+    given = ("codes", "groups", "persons", *(() if crowd.weights is None else ("weights",)))
+    return replace(crowd, features=features, **{part: getattr(crowd, part)[rows] for part in given})
 
 
 def recoded(crowd: Crowd, classes: tuple[Any, ...], names: tuple[str, ...] | None) -> Crowd:
@@ -191,17 +186,12 @@ class Register:
 
 def register_of(crowd: Crowd) -> Register:
     """Return the cached register of a crowd's classes and features."""
-    return register_for(tuple(crowd.classes), crowd.features.shape[1], crowd.names)
+    return _register(crowd.features.shape[1], crowd.names, *crowd.classes)
 
 
-def register_for(classes: tuple[Any, ...], dimensions: int, names: tuple[str, ...] | None) -> Register:
+@lru_cache(maxsize=16, typed=True)  # by types, too, because 1 and True are equal
+def _register(dimensions: int, names: tuple[str, ...] | None, *classes: Any) -> Register:
     """Return the cached register of these classes and features: operators pool batches in every refit."""
-    return _register(classes, tuple(type(label) for label in classes), dimensions, names)
-
-
-@lru_cache(maxsize=16)
-def _register(classes: tuple[Any, ...], kinds: tuple[type, ...], dimensions: int, names: Any) -> Register:
-    """`kinds` tell labels apart that are equal, such as 1 and True."""
     return Register(classes, dimensions, names)
 
 
@@ -214,4 +204,4 @@ def pooled(batches: tuple[Population, ...]) -> Population:
         weights = np.concatenate([batch.row_weights for batch in batches])
     features = np.concatenate([np.asarray(batch.features) for batch in batches])
     codes = np.concatenate([batch.codes(0, batch.size) for batch in batches])
-    return register_for(first.classes, first.dimensions, first.names).people(features, codes, weights)
+    return _register(first.dimensions, first.names, *first.classes).people(features, codes, weights)

@@ -18,7 +18,7 @@ import numpy as np
 from oar.checks import choose
 from oar.errors import DataError, OptionError
 from oar.worlds.deployed.predictions import predictions
-from oar.worlds.protocol import Array, Arrivals, Crowd, Rows, State
+from oar.worlds.protocol import Array, Crowd, Rows, State
 from oar.worlds.rounds.read_only import sealed
 
 KEEP, ORACLE, RELABEL = "keep", "oracle", "relabel"
@@ -63,24 +63,17 @@ def check_labels(labels: Any) -> str:
 
 
 def labels_after(
-    policy: str | None,
-    arrivals: Arrivals,
-    crowd: Crowd,
-    rows: Rows,
-    features: Array,
-    deployed: tuple[Any, State],
-    number: int,
-    rng: np.random.Generator,
+    world: Any, state: State, crowd: Crowd, rows: Rows, features: Array, number: int, rng: np.random.Generator
 ) -> Rows:
-    """Return the codes (m,) of people of the crowd (`rows`) who moved to features (m, d).
+    """Return the codes (m,) of people of the crowd (`rows`) who moved to features (m, d), by the world's policy.
 
-    `deployed` is the operator's model and its state before this round's refit.
+    `state` is the operator's before this round's refit.
     """
-    if policy == KEEP or not rows.size:
+    if world.labels == KEEP or not rows.size:
         return crowd.codes[rows]
-    if policy == RELABEL:
-        return predictions(deployed[0], deployed[1].parameters, features)
-    codes = np.asarray(arrivals.label(features, crowd, rows, number, rng))
+    if world.labels == RELABEL:
+        return predictions(world.operator.model, state.parameters, features)
+    codes = np.asarray(world.arrivals.label(features, crowd, rows, number, rng))
     if codes.shape != rows.shape or codes.min() < 0 or codes.max() >= len(crowd.classes):
         raise DataError(
             f"arrivals, round {number}: label must return a class code 0 to {len(crowd.classes) - 1} for each of "

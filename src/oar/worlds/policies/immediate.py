@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from oar.actions import Perturb
 from oar.actions.perturb import check_budget
 from oar.checks import with_near_names
 from oar.errors import OptionError
+from oar.online import FullRefit
 from oar.online.bound_training import shares_units, update_of
+from oar.online.rollout import Aim
+from oar.people import Population
+from oar.problem import Problem
 from oar.worlds.actors.common import code_of
 from oar.worlds.actors.individuals import ways
 from oar.worlds.collective import CollectiveView, room_of
 from oar.worlds.deployed.predictions import predictions
-from oar.worlds.policies.foresight import acting_rule, aim_of, next_training_set
+from oar.worlds.people.crowds import pooled, register_of
 from oar.worlds.protocol import Array, Deed
 
 
@@ -81,16 +87,29 @@ class OneShot:
         return Deed(moves=caps.norm.maximise(-slopes_of(view), room_of(caps, view)))
 
 
+def acting_rule(view: CollectiveView) -> Any:
+    """Return the operator's update rule; an operator without one counts as a full refit."""
+    return getattr(view.operator, "rule", None) or FullRefit()
+
+
+def read_before(view: CollectiveView) -> tuple[Population, ...]:
+    """Return the earlier batches that the rule still reads in this round, as far as the collective knows them."""
+    reads = acting_rule(view).reads
+    return view.past if reads is None else view.past[len(view.past) - min(reads - 1, len(view.past)) :]
+
+
 def slopes_of(view: CollectiveView) -> Array:
     """Return dL/dδ (m, d) for every member: the goal loss, differentiated through the operator's own next update."""
-    people, newest = next_training_set(view)
-    rule, model = acting_rule(view), view.operator.model
+    rule, model, register = acting_rule(view), view.operator.model, register_of(view.crowd)
     if not hasattr(rule, "pull_back"):
         raise OptionError(f"policy: OneShot asks the rule for a signal, and {rule.name} has no pull_back; add one.")
+    people = pooled((*read_before(view), register.of_crowd(view.crowd)))  # whom the rule reads if nobody moves
+    newest = np.arange(people.size) >= people.size - view.crowd.size
     shared = shares_units(model)
     update = update_of(model, people, newest, view.number, view.deployed.flat if shared else None)
     # Behind a scaler θ means something only to the people whom it was fitted to: there, these as they are.
     at = view.deployed.flat if shared else np.asarray(rule.update(update))
-    _, pull, _ = aim_of(view).at(update.training, at, None)
+    goal = Problem(register.every_class, model, view.collective.query, Perturb(0.0))  # among all of the world's classes
+    _, pull, _ = Aim.of(goal, None, None).at(update.training, at, None)
     pulled = rule.pull_back(update, at, pull)
     return np.asarray(pulled.moves, dtype=np.float64)[newest][view.mine]

@@ -8,36 +8,15 @@ from oar.worlds.deployed.predictions import CollectiveOutcome
 from oar.worlds.records.record import ActorRecord, Round
 
 NONE = float("nan")
-COLUMNS = {
-    "round": "0, 1, …",
-    "collective": "its name; None where a world has none",
-    "members": "how many of those who arrived are members",
-    "acting": "how many of them handed in something else than before, or nothing",
-    "prediction": "what the query is predicted after the round (a tuple where several people ask)",
-    "loss": "the query's goal loss after the round",
-    "success": "whether it has its goal after the round",
-    "critical_mass": "the share of members that would have been enough; NaN where all are not, or nobody acted",
-    "burden_mean": "how far members moved in the round, on average over all members",
-    "burden_max": "the farthest move in the round",
-    "burden_total": "how far members moved in the round, added up",
-    "heaviest": "the most that one person has moved so far, in all rounds together; of several rows in a round the "
-    "farthest counts, or all of them where a total limits them together",
-    "filtered": "how many of its members' data the operator did not train on",
-    "advice": "how many pieces of advice were given so far, by anybody",
-    "validity": "the share of them that is still valid under the model after the round",
-    "accuracy": "of the model after the round, on the holdout",
-    "accuracy_fall": "by how much that is below the world in which nobody has acted",
-    "collateral": "the share of the holdout whose prediction differs from that world",
-    "collateral_worst": "the largest such share in a group",
-    "shift": "‖θ_t − θ_{t−1}‖",
-    "changed": "the share of the holdout whose prediction changed in the round",
-    "retrained": "whether the operator updated the model",
-}
-"""The columns of `Simulation.table()`."""
-
-
+FIRST = ("round", "collective", "members", "acting")
+OF_OUTCOME = ("prediction", "loss", "success")
+OF_BURDEN = ("burden_mean", "burden_max", "burden_total", "heaviest", "filtered")
+OF_MODEL = ("validity", "accuracy", "accuracy_fall", "collateral")
+OF_UPDATE = ("shift", "changed", "retrained")
+COLUMNS = (*FIRST, *OF_OUTCOME, "critical_mass", *OF_BURDEN, "advice", *OF_MODEL, "collateral_worst", *OF_UPDATE)
+"""The columns of `Simulation.table()`; the documentation's page on simulation says what each is."""
 EMPTY = {
-    "collective": tuple(COLUMNS),
+    "collective": COLUMNS,
     "group": ("round", "group", "people", "accuracy", "changed", "accuracy_fall"),
     "actor": ("round", "actor"),
     "advice": ("round", "actor", "given", "age", "people", "valid"),
@@ -75,9 +54,6 @@ class Tables:
 
 NOBODY = ActorRecord(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0)
 NO_OUTCOME = CollectiveOutcome(None, NONE, None, ())  # type: ignore[arg-type]
-OF_ACTOR = ("members", "acting", "burden_mean", "burden_max", "burden_total", "heaviest", "filtered")
-OF_OUTCOME = ("prediction", "loss", "success")
-OF_ROUND = ("validity", "accuracy", "accuracy_fall", "collateral", "shift", "changed", "retrained")
 
 
 def _row(one: Round, name: str | None) -> dict[str, Any]:
@@ -91,6 +67,6 @@ def _row(one: Round, name: str | None) -> dict[str, Any]:
         "collateral_worst": max(record.changed for record in one.groups.values()),
     }
     outcome, done = one.outcomes.get(known, NO_OUTCOME), one.actors.get(known, NOBODY)
-    for parts, of in ((OF_ROUND, one), (OF_OUTCOME, outcome), (OF_ACTOR, done)):
+    for parts, of in ((OF_MODEL + OF_UPDATE, one), (OF_OUTCOME, outcome), (FIRST[2:] + OF_BURDEN, done)):
         found |= {part: getattr(of, part) for part in parts}
     return {column: found[column] for column in COLUMNS}

@@ -36,24 +36,24 @@ def _sealed(value: Any) -> Any:
         case np.ndarray():
             return value if _cannot_change(value) else _kept(value)
         case Population():
-            return value.with_arrays(_sealed)
+            return value.with_arrays(sealed)
         case dict():
             entries = copy.copy(value)
-            entries.update({key: _sealed(each) for key, each in value.items()})
+            entries.update({key: sealed(each) for key, each in value.items()})
             return entries
         case tuple() if hasattr(value, "_fields"):
-            return type(value)(*(_sealed(each) for each in value))
+            return type(value)(*map(sealed, value))
         case tuple() | list() if type(value) in (tuple, list):
-            return type(value)(_sealed(each) for each in value)
+            return type(value)(map(sealed, value))
         case _ if dataclasses.is_dataclass(value):
             other = copy.copy(value)
             for part in dataclasses.fields(value):
-                object.__setattr__(other, part.name, _sealed(getattr(value, part.name)))
+                object.__setattr__(other, part.name, sealed(getattr(value, part.name)))
             return other
     return value
 
 
-def _kept(values: NDArray[Any]) -> NDArray[Any]:
+def _kept(values: NDArray[Any]) -> Any:
     if values.dtype.hasobject:
         found = np.array(values)
         found.flags.writeable = False

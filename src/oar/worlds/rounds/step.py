@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,25 +23,23 @@ if TYPE_CHECKING:
     from oar.worlds.simulate import Simulation
 
 
+@dataclass(eq=False)
 class SimulationRound:
     """One round of a simulation, which can be repeated with other deployed models, and with fewer members."""
 
-    def __init__(
-        self,
-        simulation: Simulation,
-        number: int,
-        crowd: Crowd,
-        deployed: Mapping[int, State],
-        past: tuple[Population, ...],
-        spent: Mapping[str, MovementLedger],
-    ) -> None:
-        self.simulation, self.number, self.crowd = simulation, number, crowd
-        self._deployed, self._past, self._spent = deployed, past, spent
-        self._decides = depends_on_decisions(simulation.world.arrivals)
-        self._early = tuple(actor for actor in simulation.actors if before_decision(actor))
-        self._late = simulation.actors[len(self._early) :]
-        self._taken = self._members(self._early, crowd)
-        self._mine = None if self._decides else self._members(self._late, crowd)
+    simulation: Simulation
+    number: int
+    crowd: Crowd
+    deployed: Mapping[int, State]
+    past: tuple[Population, ...]
+    spent: Mapping[str, MovementLedger]
+
+    def __post_init__(self) -> None:
+        self._decides = depends_on_decisions(self.simulation.world.arrivals)
+        self._early = tuple(actor for actor in self.simulation.actors if before_decision(actor))
+        self._late = self.simulation.actors[len(self._early) :]
+        self._taken = self._members(self._early, self.crowd)
+        self._mine = None if self._decides else self._members(self._late, self.crowd)
 
     def _members(self, actors: Sequence[Any], crowd: Crowd, taken: Sequence[Rows] = ()) -> list[Rows]:
         return memberships(actors, crowd, self.number, self.simulation.lots, taken)
@@ -81,11 +79,11 @@ class SimulationRound:
             crowd=crowd,
             mine=mine,
             operator=self.simulation.world.operator,
-            deployed=self._deployed[known] if stale else state,
-            past=self._past[: known + 1],
+            deployed=self.deployed[known] if stale else state,
+            past=self.past[: known + 1],
             rng=stream(self.simulation.seed, "actor", actor.name, self.number),
-            spent=self._spent[actor.name].of(self.crowd.persons[mine]),
-            spent_by=copy.copy(self._spent[actor.name]).of,
+            spent=self.spent[actor.name].of(self.crowd.persons[mine]),
+            spent_by=copy.copy(self.spent[actor.name]).of,
         )
 
     def handed_in(self, acts: tuple[Act, ...], state: State) -> RoundContributions:
@@ -94,8 +92,7 @@ class SimulationRound:
         crowd = self.on_record(state, acts)
 
         def relabel(rows: Rows, features: Any) -> Rows:
-            model = world.operator.model, state
-            return labels_after(world.labels, world.arrivals, crowd, rows, features, model, self.number, rng)
+            return labels_after(world, state, crowd, rows, features, self.number, rng)
 
         return handed_in(self.simulation.register, crowd, acts, relabel)
 

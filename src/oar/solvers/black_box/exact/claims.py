@@ -33,13 +33,8 @@ def judged_outputs(problem: Problem, outputs: Array) -> tuple[Array, Flags]:
     return losses, np.array([wish.reached(row) for row in outputs], dtype=bool)
 
 
-def judged_counts(problem: Problem, counts: NDArray[np.intp]) -> tuple[Array, Flags]:
-    """Return the same of neighbours counted by class (m, k): probabilities are shares of them."""
-    return judged_outputs(problem, outputs_of(counts))
-
-
 def outputs_of(counts: NDArray[np.intp]) -> Array:
-    """Return log-probabilities (m, k) of neighbours counted by class."""
+    """Return log-probabilities (m, k) of neighbours counted by class: probabilities are shares of them."""
     return np.log(np.maximum(counts / counts.sum(axis=1, keepdims=True), LEAST))
 
 

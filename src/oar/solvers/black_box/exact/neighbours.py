@@ -17,6 +17,7 @@ had nor excluded. Where the query stands, though, the estimator can be asked, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -31,7 +32,7 @@ from oar.plans import Proposal
 from oar.plans.proof import Hints
 from oar.problem import Problem
 from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
-from oar.solvers.black_box.exact.claims import Flags, judged_counts, levels, outputs_of, own_way, proposal
+from oar.solvers.black_box.exact.claims import Flags, judged_outputs, levels, outputs_of, own_way, proposal
 from oar.solvers.query.shortest_move import ruling_out, shortest_within
 
 MOST_SETS = 20_000  # neighbourhoods that are looked at
@@ -61,27 +62,20 @@ NO_WAY = WayIn(-1, np.zeros(1), np.inf)
 
 @dataclass(eq=False)
 class Regions:
-    """All neighbourhoods of k people, and what each means for the query.
+    """All neighbourhoods of k people, and what each means for the query."""
 
-    Attributes:
-        offsets: (n, d), x_i − q in units of `size`. blur: σ in squares of that unit. norm: that measures moves.
-        sets: (m, k), who is in each. losses: (m,). reached: (m,), whether each gives the goal.
-        level: whether any gives the goal as many votes as another class, and no more.
-        said: what the estimator itself says after a move (d,): whether the goal is missed, and the loss.
-        bounds: (m,), lower bounds on the length of a move into each, ties included.
-    """
-
-    offsets: Array
+    offsets: Array  # (n, d), x_i − q in units of `size`
     size: float
-    blur: float
-    norm: Norm
-    sets: NDArray[np.intp]
-    losses: Array
-    reached: Flags
-    level: bool
-    said: Callable[[Array], tuple[bool, float]]
+    blur: float  # σ in squares of that unit
+    norm: Norm  # that measures moves
+    sets: NDArray[np.intp]  # (m, k), who is in each
+    losses: Array  # (m,)
+    reached: Flags  # (m,), whether each gives the goal
+    level: bool  # whether any gives the goal as many votes as another class, and no more
+    said: Callable[[Array], tuple[bool, float]]  # by the estimator after a move (d,): is the goal missed, and the loss
     programmes: int = field(default=0, init=False)
     proofs: dict[tuple[int, ...], Array] = field(default_factory=dict, init=False)
+    bounds: Array = field(init=False)  # (m,), lower bounds on the length of a move into each, ties included
 
     def __post_init__(self) -> None:
         """Work out how near each neighbourhood can be at most."""
@@ -120,10 +114,7 @@ class Regions:
         return found is not None
 
     def _limits(self, number: int, blur: float) -> tuple[Array, Array, Array, Array]:
-        """Return normals (c, d) of length 1, slack (c,), what a hair is (c,), and how long the normals were (c,).
-
-        A hair is ∞ for two people in one place.
-        """
+        """Return normals (c, d) of length 1, slack, a hair (∞ for two people in one place), and how long they were."""
         inside = self.offsets[self.sets[number]]
         others = np.delete(self.offsets, self.sets[number], axis=0)
         normals = (others[None] - inside[:, None]).reshape(-1, self.offsets.shape[1])
@@ -185,29 +176,27 @@ def regions_of(problem: Problem) -> Regions | None:
     sets = np.array(list(combinations(range(size), number)), dtype=np.intp)
     votes = np.eye(len(people.classes), dtype=np.intp)[people.codes(0, size)][sets].sum(axis=1)
     kinds, which = np.unique(votes, axis=0, return_inverse=True)
-    losses, reached = judged_counts(problem, kinds)
-    which = which.reshape(-1)
+    outputs, which = outputs_of(kinds), which.reshape(-1)
+    losses, reached = judged_outputs(problem, outputs)
     blur = HAIR + ROUNDED * (1 + float(euclidean(query)) / unit) ** 2
     box = BlackBoxTraining(problem).unmoved(0)
 
     def said(move: Array) -> tuple[bool, float]:
-        logits = box.says((query + move)[None]).outputs
-        losses, reached = judged_counts(problem, np.rint(np.exp(logits) * number).astype(np.intp))
+        counts = np.rint(np.exp(box.says((query + move)[None]).outputs) * number).astype(np.intp)
+        losses, reached = judged_outputs(problem, outputs_of(counts))
         return not reached[0], float(losses[0])
 
-    level, norm = levels(problem, outputs_of(kinds)), problem.allowance.norm
+    level, norm = levels(problem, outputs), problem.allowance.norm
     return Regions(offsets / unit, unit, blur, norm, sets, losses[which], reached[which], level, said)
 
 
 def propose(problem: Problem) -> Proposal | None:
     """Move the query into the best neighbourhood within its budget; None where that cannot be said exactly."""
     regions = regions_of(problem)
-    if regions is None or problem.query_budget > FARTHEST * regions.size:
-        return None
-    try:
-        return _proposed(problem, regions)
-    except TooMany:
-        return None
+    with suppress(TooMany):
+        if regions is not None and problem.query_budget <= FARTHEST * regions.size:
+            return _proposed(problem, regions)
+    return None
 
 
 def _proposed(problem: Problem, regions: Regions) -> Proposal | None:

@@ -22,6 +22,7 @@ keep them σ apart, and what is ruled out is ruled out although those within σ 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from oar.models.training import Array
 from oar.plans import Proposal
 from oar.problem import Problem
 from oar.retraining.black_box import ROUNDED, BlackBoxTraining, neighbours_of
-from oar.solvers.black_box.exact.claims import MORE, at_least, judged_counts, levels, outputs_of, proposal
+from oar.solvers.black_box.exact.claims import MORE, at_least, judged_outputs, levels, outputs_of, proposal
 
 Counts = NDArray[np.intp]
 MOST_VOTES = 100_000  # times classes: beyond, one vote more is worth less than what probabilities are told apart by
@@ -50,22 +51,16 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """The range of each member's distance from the query.
+    """The range of each member's distance from the query."""
 
-    Attributes:
-        offsets: (n, d), x_i − q. norm: of their balls.
-        codes: (n,), their classes. classes: how many there are. goal: the code of the one that is wanted.
-        votes: k. farthest: the distance beyond which nobody needs to go. blur: σ.
-    """
-
-    offsets: Array
-    norm: Norm
-    codes: Counts
-    classes: int
-    goal: int
-    votes: int
-    farthest: float
-    blur: float
+    offsets: Array  # (n, d), x_i − q
+    norm: Norm  # of their balls
+    codes: Counts  # (n,), their classes
+    classes: int  # how many there are
+    goal: int  # the code of the one that is wanted
+    votes: int  # k
+    farthest: float  # the distance beyond which nobody needs to go
+    blur: float  # σ
 
     def ends(self, radii: Array) -> tuple[Array, Array]:
         """Return the squares of the least and greatest distances (n,) with balls of these radii."""
@@ -107,10 +102,8 @@ class Ring:
 
     def _by_class(self, ends: Array, levels: Array, side: str) -> Counts:
         """Return how many of each class have ends up to each level (l, c); below it, if `side` is "left"."""
-        found = np.empty((len(levels), self.classes), dtype=np.intp)
-        for code in range(self.classes):
-            found[:, code] = np.searchsorted(np.sort(ends[self.codes == code]), levels, side)  # type: ignore[call-overload]
-        return found
+        ordered: Any = [np.sort(ends[self.codes == code]) for code in range(self.classes)]
+        return np.column_stack([each.searchsorted(levels, side) for each in ordered])
 
     def moves(self, radii: Array, votes: Votes) -> Array:
         """Return moves (n, d) after which these are the votes; those who are where they should be stay.
@@ -183,7 +176,7 @@ def propose(problem: Problem) -> Proposal | None:
 
     def judged(votes: Votes) -> tuple[bool, float]:
         """Return whether these votes miss the goal, and their loss: what is less is better."""
-        losses, reached = judged_counts(problem, votes.counts[None])
+        losses, reached = judged_outputs(problem, outputs_of(votes.counts[None]))
         return not reached[0], float(losses[0])
 
     most, lowest = (ring.best(radii, -ring.blur, first) for first in (leading, False))
@@ -194,8 +187,7 @@ def propose(problem: Problem) -> Proposal | None:
     for reach in (np.zeros_like(radii), radii):  # who need not move, stays
         votes = ring.best(reach, ring.blur, leading)
         if votes is not None and judged(votes) < found:
-            found = judged(votes)
-            moves = ring.moves(reach, votes) if reach is radii else np.zeros_like(moves)
+            moves, found = ring.moves(reach, votes) if reach is radii else moves, judged(votes)
     if found != judged(most):  # a tie might go either way: as people are, that can be asked
         asking = BlackBoxTraining(problem)
         loss, reached = problem.combined(*asking.answers(asking.unmoved(0), problem.asked.points))
@@ -220,7 +212,7 @@ def _suffices(problem: Problem, ring: Ring, leading: bool) -> str:
 
     def enough(scale: float) -> bool:
         votes = ring.best(scale * units, ring.blur, leading)
-        return votes is not None and bool(judged_counts(problem, votes.counts[None])[1][0])
+        return votes is not None and bool(judged_outputs(problem, outputs_of(votes.counts[None]))[1][0])
 
     # With twice the largest distance everybody who takes part can be on the query, or beyond everybody else.
     smallest = units[units > 0].min(initial=np.inf)
@@ -229,18 +221,13 @@ def _suffices(problem: Problem, ring: Ring, leading: bool) -> str:
         return ""
     if not enough(high):
         votes = ring.best(high * units, ring.blur, leading)
+        why = f"too few of the {ring.votes} nearest are {problem.goal_words}"
         if votes is not None and levels(problem, outputs_of(votes.counts[None])):
-            return (
-                f"No budget is enough with these participants: wherever they go, the {ring.votes} nearest do not give "
-                f"{problem.goal_words}{MORE}; let more people take part."
-            )
-        return (
-            f"No budget is enough with these participants: wherever they go, too few of the {ring.votes} nearest are "
-            f"{problem.goal_words}; let more people take part."
-        )
+            why = f"the {ring.votes} nearest do not give {problem.goal_words}{MORE}"
+        return f"No budget is enough with these participants: wherever they go, {why}; let more people take part."
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    if allowance.single:
-        return f"Optimal moves reach the goal with any budget of at least {at_least(high)}."
-    return f"Optimal moves reach the goal with budgets {at_least(high)} times as large."
+    least = at_least(high)
+    budgets = f"any budget of at least {least}" if allowance.single else f"budgets {least} times as large"
+    return f"Optimal moves reach the goal with {budgets}."

@@ -27,31 +27,17 @@ NO_LEAF = "no leaf of the tree gives"
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,).
-
-    `level` says whether any gives the goal as much as another class, and no more.
-    """
+    """Leaves that the query can get into: shortest moves (l, d), lengths, losses and whether each has the goal (l,)."""
 
     moves: Array
     lengths: Array
     losses: Array
     reached: Flags
-    level: bool
-
-    @property
-    def least(self) -> float:
-        """The length of the shortest move into a leaf that gives the goal; infinite if no leaf does."""
-        return float(self.lengths[self.reached].min(initial=np.inf))
+    level: bool  # whether any gives the goal as much as another class, and no more
 
     def nearest(self) -> int:
         """Return the leaf with the shortest move, among those that give the goal if there are any."""
         return int(np.lexsort([self.losses, self.lengths, ~self.reached])[0])
-
-    def best(self, budget: float) -> int:
-        """Return the best leaf within a budget: the goal first, then the least loss, then the shortest move."""
-        near = np.flatnonzero(self.lengths <= budget)  # the query's own leaf always is
-        keys = (self.lengths, self.losses, ~self.reached)  # the last counts first
-        return int(near[np.lexsort([key[near] for key in keys])[0]])
 
 
 def propose(problem: Problem) -> Proposal | None:
@@ -59,15 +45,18 @@ def propose(problem: Problem) -> Proposal | None:
     leaves = leaves_of(problem)
     if leaves is None:
         return None
-    budget = problem.query_budget
-    best = leaves.best(budget)
+    near = np.flatnonzero(leaves.lengths <= problem.query_budget)  # the query's own leaf always is
+    # The goal first, then the least loss, then the shortest move: the last key counts first
+    keys = leaves.lengths, leaves.losses, ~leaves.reached
+    best = near[np.lexsort([key[near] for key in keys])[0]]
+    shortest = float(leaves.lengths[leaves.reached].min(initial=np.inf))
     return proposal(
         problem,
         leaves.moves[best],
         0.0,
         loss=float(leaves.losses[best]),
-        bound=float(leaves.losses[leaves.lengths <= budget].min()),
-        suffices=own_way(problem, leaves.least, NO_LEAF, leaves.level),
+        bound=float(leaves.losses[near].min()),
+        suffices=own_way(problem, shortest, NO_LEAF, leaves.level),
         steps=len(leaves.losses),
         reached=bool(leaves.reached[best]),
     )
