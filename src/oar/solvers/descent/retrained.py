@@ -89,7 +89,9 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         search.run(Start(stay, FAR, point_of(limits.project(stay), unmoved)))
         if search.run_all([lambda _: map(Start, known)]):
             first = search.best
-            drawn = settings if patience == np.inf or first.ended != "closed" else replace(settings, restarts=0)
+            drawn: Any = settings
+            if settings.restarts and patience < np.inf and first.ended == "closed":
+                drawn = replace(drawn, restarts=0)
             starts = Starts(problem, drawn, descent, unmoved.fit)
             if search.run_all(starts.in_order(first)):
                 search.run_all(starts.at_random(first), patience)
