@@ -26,6 +26,7 @@ ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may
 FELT = 1e-12  # a loss below which another is not told apart: it is a difference of larger numbers
 MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
+UNPROMISED = "Here a collective is not promised to do as well as an individual: compare oar.individual."
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +109,9 @@ class QueryOutcome:
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """The outcome of the replay after one round, without and with the plan; a single refit is one round.
+    """The outcome of the replay after one round, 0, 1, …, without and with the plan; a single refit is one round.
 
-    Attributes:
-        number: the round, 0, 1, ….
-        loss_before, loss: the goal loss at the model of that round. prediction_before, prediction: what it predicts.
-        margin: how far the query is on the goal's side. tie: how little of that is a tie.
-        success_before, success: whether the goal is reached.
-        movers: how many members of that round move. effort: the sum of their moves' norms.
-        queries: the outcome for each query.
+    All else is as in `Audit`, of the model of that round and of the members who move in it.
     """
 
     number: int
@@ -242,7 +237,6 @@ class Audit(ShownAsText):
         return sum(one.success for one in self.queries) / max(1, len(self.queries))
 
     def __str__(self) -> str:
-        """Show a table of what the refit found."""
         acts = [f"{counted(self.movers, 'member moves', 'members move')} (effort {self.effort:.4g})"]
         acts += [counted(self.relabelled, "label changes", "labels change")] if self.relabelled else []
         acts += [counted(self.leavers, "member leaves", "members leave")] if self.leavers else []
@@ -464,28 +458,21 @@ class Result:
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
-        already = self.status is Status.ALREADY
-        suffices = "" if already or self.disagreement else self.proposal.suffices
-        promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
-        promise = "" if self.proposal.promised else promise
-        return " ".join(
-            sentence
-            for sentence in (
-                self._advice_now,
-                self.disagreement or self.stopped_early,
-                self._asked,
-                self.lowered_all_the_same,
-                ended,
-                self._choice,
-                self.proposal.why if self.audit.movers else "",
-                suffices,
-                promise,
-                self.problem.caution,
-                *self._outside(),
-                *self.warnings,
-            )
-            if sentence
+        sentences = (
+            self._advice_now,
+            self.disagreement or self.stopped_early,
+            self._asked,
+            self.lowered_all_the_same,
+            ended,
+            self._choice,
+            self.proposal.why if self.audit.movers else "",
+            "" if self.status is Status.ALREADY or self.disagreement else self.proposal.suffices,
+            "" if self.proposal.promised else UNPROMISED,
+            self.problem.caution,
+            *self._outside(),
+            *self.warnings,
         )
+        return " ".join(filter(None, sentences))
 
     @property
     def _advice_now(self) -> str:
@@ -539,13 +526,11 @@ class Result:
         """
         import pandas
 
-        columns = (
-            "loss_before", "loss", "prediction_before", "prediction", "margin", "success_before", "success", "movers",
-            "effort",
-        )  # fmt: skip
-        told = [{"round": one.number} | {name: getattr(one, name) for name in columns} for one in self.audit.rounds]
+        names = [name for name in RoundOutcome.__dataclass_fields__ if name not in ("tie", "queries")]
+        told = [{name: getattr(one, name) for name in names} for one in self.audit.rounds]
         levers = {name: getattr(self.proposal, name) for name in ("leverage", "leverage_left")}
-        return pandas.DataFrame(told).assign(**{name: one for name, one in levers.items() if one is not None})
+        known = {name: one for name, one in levers.items() if one is not None}
+        return pandas.DataFrame(told).rename(columns={"number": "round"}).assign(**known)
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.
@@ -557,24 +542,20 @@ class Result:
         return picture_of(self)
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook: what the audit found, as a small table."""
         from oar.plans.plots import summary_table
 
         return summary_table(self)
 
     def _predicts(self) -> str:
+        goal, queries, rate = self.problem.goal_words, self.audit.queries, self.audit.rate
         if self.problem.several:
-            got = sum(one.success for one in self.audit.queries)
-            return (
-                f"{got:,} of {counted(len(self.audit.queries), 'query gets', 'queries get')} {self.problem.goal_words}"
-            )
-        if self.audit.rate is not None:
-            often = f"{self.audit.rate.successes} of {self.audit.rate.refits} refits"
-            return f"reaches {self.problem.goal_words} in {often}"
-        return f"predicts {self.prediction!r}, goal {self.problem.goal_words}"
+            got = sum(one.success for one in queries)
+            return f"{got:,} of {counted(len(queries), 'query gets', 'queries get')} {goal}"
+        if rate is not None:
+            return f"reaches {goal} in {rate.successes} of {rate.refits} refits"
+        return f"predicts {self.prediction!r}, goal {goal}"
 
     def __repr__(self) -> str:
-        """Show the outcome in one line."""
         levers, audit = self.problem.levers, self.audit
         changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel.given else ""
         changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold.given else ""

@@ -75,9 +75,8 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
 
 def _with_options(answer: str) -> Markup:
     """Return a sentence in which options of the command are not broken across lines."""
-    return joined(
-        tag("span", part, class_="option") if part.startswith("--") else part for part in OPTION.split(answer)
-    )
+    parts = OPTION.split(answer)
+    return joined(tag("span", part, class_="option") if part.startswith("--") else part for part in parts)
 
 
 def _asked(asked: Facts) -> Markup:
@@ -102,10 +101,8 @@ def _asked(asked: Facts) -> Markup:
 
 def _model(asked: Facts) -> str:
     """Return what would have to be fitted to find the same numbers."""
-    settings = ", ".join(
-        f"{name} = {_word(value)}" for name, value in asked["model_settings"].items() if name != "scaler_refitted"
-    )
-    told = [asked["model"], *([settings] if settings else [])]
+    settings = (item for item in asked["model_settings"].items() if item[0] != "scaler_refitted")
+    told = list(filter(None, [asked["model"], ", ".join(f"{name} = {_word(value)}" for name, value in settings)]))
     if asked["standardised"]:
         of_table = asked["budget_unit"] == COSTS
         what = "numbers and ordered levels are standardised, flags and categories are not"
@@ -161,14 +158,12 @@ def _each(queries: Sequence[Facts]) -> Markup:
 def least(facts: Facts) -> Markup:
     """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
     found = facts["least"]
-    words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
+    is_cut = bool(found["budget_at_most"]) and not found["proved"]  # of this plan's own moves, and not of any plan
+    words = "each: this plan's moves, cut short, still reach the goal" if is_cut else "budget that suffices"
+    many = "certain ones, suffice at the plan's own budget"
     cards = known_rows(
         (words, number, found["budget_at_most"]),
-        (
-            "certain ones, suffice at the plan's own budget",
-            lambda many: f"{number(many)} people",
-            found["people_at_most"],
-        ),
+        (many, lambda people: f"{number(people)} people", found["people_at_most"]),
     )
     if not cards:
         return tag("p", _tried(facts))
@@ -177,15 +172,10 @@ def least(facts: Facts) -> Markup:
     known = [found["people_told"]] if found["people_told"] else []
     if known and facts["power"]:
         known.append(OTHERS)
-    if _is_cut(found):
+    if is_cut:
         known.append(f"Refits determined how far this plan's moves can be shortened; {SEARCHED}.")
     told = proved or [tag("p", " ".join(known), class_="aside")]
     return joined([tag("div", *boxes, class_="cards"), *told, _shaken(facts["robustness"])])
-
-
-def _is_cut(found: Facts) -> bool:
-    """Report whether the budget is of this plan's own moves, and not of any plan."""
-    return bool(found["budget_at_most"]) and not found["proved"]
 
 
 def _shaken(found: Facts | None) -> Markup | str:
@@ -193,11 +183,10 @@ def _shaken(found: Facts | None) -> Markup | str:
     if found is None:
         return ""
     good, part = round(found["success_rate"] * found["draws"]), percent(found["defection"])
-    who = "answers the card" if found["of"] == "answers" else "moves"
-    said = (
-        f"Where each who {who} does nothing with a chance of {part}, {good} of {found['draws']} refits reach the goal."
+    who, tried = "answers the card" if found["of"] == "answers" else "moves", found["draws"]
+    return tag(
+        "p", f"Where each who {who} does nothing with a chance of {part}, {good} of {tried} refits reach the goal."
     )
-    return tag("p", said)
 
 
 def _tried(facts: Facts) -> str:

@@ -34,8 +34,6 @@ from oar.problem import Problem
 
 Array = NDArray[np.float64]
 SHORT = 2  # significant digits of what hardly matters
-
-
 FEWEST_FIRST = (1, 2, 3, 4, 5, 6, 8, 10)  # digits of numbers
 COARSEST_FIRST = (1.0, 0.3, 0.1, 1e-3, 1e-6)  # steps of costs, by those that do not tell on anybody
 FINEST = 1e-3  # of a cost, however many people there are
@@ -58,8 +56,7 @@ class Sizes:
 def averages(people: Population) -> tuple[Array, Array]:
     """Return everyone's means and standard deviations (d,), 1 where a column never varies."""
     features = np.asarray(people.features, dtype=np.float64)
-    weights = people.first_row_weights
-    weights = weights / weights.sum()
+    weights = people.first_row_weights / people.first_row_weights.sum()
     spreads = spreads_of(features, weights)
     return weights @ features, np.where(spreads > 0, spreads, 1.0)
 

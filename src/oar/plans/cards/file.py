@@ -35,10 +35,16 @@ from oar.opening.documents import DEEP
 from oar.opening.fields import SMALLEST, is_number, said
 from oar.plans.cards.card import Broadcast, Card
 from oar.plans.cards.table.card import TableCard
-from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
+from oar.plans.cards.table.file import (
+    label_from_json,
+    label_to_json,
+    model_from_json,
+    model_to_json,
+    table_from_json,
+    table_to_json,
+)
 from oar.plans.cards.table.score import linear_in_features
 from oar.plans.cards.table.terms import TableTerms
-from oar.plans.moves.labels_file import label_from_json, label_to_json
 from oar.version import __version__
 
 FORMAT, DIRECTIONS, SIGNAL, TABLE = "oar-card", 1, 2, 3
@@ -52,8 +58,7 @@ MODELS = ("nearest-centroid",)
 
 def write(card: Card, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
-    text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    write_text(path, text)
+    write_text(path, json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def as_json(card: Card) -> dict[str, Any]:
@@ -125,7 +130,9 @@ def _from_json(content: Fields) -> Card:
     name, broadcast = content.any("model"), None
     if with_signal:
         name, model = model_from_json(content.any("model"), None if table is None else table.scaled)
-        pull = _pull(content) if table is None else 0.0
+        pull = content.number("pull", 0.0) if table is None else 0.0
+        if 0 < pull < SMALLEST:
+            raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
         broadcast = _broadcast(content, model, directions.shape, outputs, pull)
     told: dict[str, Any] = {
         "model": name,
@@ -165,13 +172,6 @@ def _features(content: Fields, size: int) -> tuple[str, ...] | None:
     return features
 
 
-def _pull(content: Fields) -> float:
-    pull = content.number("pull", 0.0)
-    if 0 < pull < SMALLEST:
-        raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
-    return pull
-
-
 def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...] | None:
     """Return the ranges in which most people are; a card of an earlier version has none."""
     if content.get("usual") is None:
@@ -179,16 +179,14 @@ def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...]
     ranges = content.listed("usual")
     if len(ranges) != size:
         raise ValueError(f"usual must be [low, high], or null, for each of the {size} columns")
-    return tuple(map(_range, ranges))
-
-
-def _range(one: Any) -> tuple[float, float] | None:
-    match one:
-        case None:
-            return None
-        case [low, high] if is_number(low) and is_number(high) and low <= high:
-            return float(low), float(high)
-    raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
+    for one in ranges:
+        match one:
+            case None:
+                continue
+            case [low, high] if is_number(low) and is_number(high) and low <= high:
+                continue
+        raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
+    return tuple(one and (float(one[0]), float(one[1])) for one in ranges)
 
 
 def _goal_from_json(goal: Any) -> Any:
@@ -224,9 +222,8 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
 def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], outputs: int, pull: float) -> Broadcast:
     """Return the signal for so many classes and features; sizes are compared before anything of that size is made."""
     if model.regresses != (outputs > 0):
-        raise ValueError(
-            f"{model.name} with these settings {'predicts' if model.regresses else 'does not predict'} values"
-        )
+        does = "predicts" if model.regresses else "does not predict"
+        raise ValueError(f"{model.name} with these settings {does} values")
     classes, dimensions = shape
     width = outputs or model.target_rows(np.empty((0, classes))).shape[1]
     count = parameter_count(model, dimensions, width)

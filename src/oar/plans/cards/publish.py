@@ -124,15 +124,14 @@ def common_fields(plan: Plan) -> dict[str, Any]:
 def _directions(moves: Array, shares: Array, radii: Array) -> Array:
     """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
     spent = shares * radii[:, None]
-    enough = effective_number(spent) > FEWEST - 1e-6
-    totals = np.where(enough, spent.sum(axis=0), 1.0)
-    return np.where(enough[:, None], (shares.T @ moves) / totals[:, None], 0.0)
+    sums = spent.sum(axis=0)
+    enough = effective_number(sums, (spent**2).sum(axis=0)) > FEWEST - 1e-6
+    return np.where(enough[:, None], (shares.T @ moves) / np.where(enough, sums, 1.0)[:, None], 0.0)
 
 
-def effective_number(shares: Array) -> Array:
-    """Return (Σ a)² / Σ a² by column: how many people stand behind an average, if they counted equally."""
-    squares = (shares**2).sum(axis=0)
-    return np.where(squares > 0, shares.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+def effective_number(sums: Array, squares: Array) -> Array:
+    """Return (Σ a)² / Σ a²: how many people stand behind an average, if they counted equally."""
+    return sums**2 / np.where(squares > 0, squares, 1.0)
 
 
 def _pull(plan: MemberPlan, model: Differentiable, score: Score, radii: Array) -> float:
@@ -153,7 +152,7 @@ def refuse_small_classes(plan: MemberPlan) -> None:
 
 def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:
     """Raise where fewer than FEWEST people stand behind sums (k,) of weights, by those of their squares."""
-    numbers = sums**2 / np.where(squares > 0, squares, 1.0)
+    numbers = effective_number(sums, squares)
     least = int(np.argmin(numbers))
     if numbers[least] < FEWEST - 1e-6:
         where, merge = ("", "") if classes is None else (f" in class {classes[least]!r}", "merge small classes, or ")

@@ -50,7 +50,11 @@ def read_changes(problem: Problem, rows: pandas.DataFrame) -> ChangesTable:
         DataError: for a person, a column or a value that these people do not have, also before the move, and for two
             rows about one value.
     """
-    return _Reading(problem, rows).read()
+    reading = _Reading(problem, rows)
+    places, columns = reading.places(), reading.rows["column"].map(str)
+    for name, some in columns.groupby(columns, sort=False).groups.items():
+        reading.read(str(name), np.asarray(some), places[some])
+    return reading.found
 
 
 class _Reading:
@@ -65,25 +69,19 @@ class _Reading:
         self.before = np.asarray(self.people.features, dtype=np.float64)
         self.found = ChangesTable(np.zeros_like(self.before), np.zeros(self.people.dimensions))
 
-    def read(self) -> ChangesTable:
-        """Return what the rows say."""
-        places = self._places()
-        self._refuse_twice(places)
-        columns = self.rows["column"].map(str)
-        for name, some in columns.groupby(columns, sort=False).groups.items():
-            lines = np.asarray(some)
-            if name in self.names:
-                self._move(str(name), places[lines], lines)
-            elif name == self.target:
-                self._relabel(places[lines], lines)
-            elif name == LEAVER[0]:
-                self._leave(places[lines], lines)
-            else:
-                known = (*self.names, self.target, LEAVER[0])
-                self._refuse(lines[0], f"must name a feature, got {shown(name)}.{nearest(name, known)}")
-        return self.found
+    def read(self, name: str, lines: NDArray[np.intp], who: NDArray[np.intp]) -> None:
+        """Read the rows that are about one column."""
+        if name in self.names:
+            self._move(name, who, lines)
+        elif name == self.target:
+            self._relabel(who, lines)
+        elif name == LEAVER[0]:
+            self._leave(who, lines)
+        else:
+            known = (*self.names, self.target, LEAVER[0])
+            self._refuse(lines[0], f"must name a feature, got {shown(name)}.{nearest(name, known)}")
 
-    def _places(self) -> NDArray[np.intp]:
+    def places(self) -> NDArray[np.intp]:
         """Return whose row each is; −1 for the query."""
         known = {QUERY: -1} | {_word(name): place for place, name in enumerate(self.people.row_names)}
         places = self.rows["person"].map(lambda name: known.get(_word(name)))
@@ -91,14 +89,12 @@ class _Reading:
         if unknown.size:
             who = self.rows["person"].iloc[unknown[0]]
             self._refuse(int(unknown[0]), f"is about {shown(who)}, who is not among these people.")
-        return places.to_numpy(np.intp)
-
-    def _refuse_twice(self, places: NDArray[np.intp]) -> None:
         twice = self.rows.assign(person=places, column=self.rows["column"].map(str)).duplicated(["person", "column"])
         if twice.any():
             line = int(np.argmax(twice))
             who, what = self.rows.loc[line, "person"], self.rows.loc[line, "column"]
             self._refuse(line, f"is the second about {shown(what)} of {shown(who)}; leave one of them out.")
+        return places.to_numpy(np.intp)
 
     def _refuse(self, line: int, what: str) -> None:
         raise DataError(f"moves: row {line} {what}")

@@ -57,7 +57,8 @@ def changed_cells(plan: Plan, columns: Encoding) -> Any:
     """
     import pandas
 
-    parts = _moved_cells(columns, _before(plan), _after(plan), plan.problem.people.row_names) + plan.lever_cells()
+    before, names = np.asarray(plan.problem.people.features, dtype=np.float64), plan.problem.people.row_names
+    parts = _moved_cells(columns, before, _after(plan), names) + plan.lever_cells()
     query = plan.problem.first_query[None]  # where several ask nobody of them moves
     own = _moved_cells(columns, query, query + plan.query_move, pandas.Index([QUERY]))
     return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
@@ -102,21 +103,15 @@ def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
         shares = {each: float(share) for each, share in zip(people.classes, row, strict=True) if share}
         return next(iter(shares)) if len(shares) == 1 else shares
 
-    return _cells(
-        names, rows, target_of(people), [label(row) for row in before[rows]], [label(row) for row in targets[rows]]
-    )
+    return _cells(names, rows, target_of(people), *([label(row) for row in each[rows]] for each in (before, targets)))
 
 
 def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: Any) -> Any:
     import pandas
 
-    cells = {
-        "person": pandas.Series(names[rows], index=rows, dtype=object),
-        "column": pandas.Series(column, index=rows, dtype=object),
-        "before": pandas.Series(before, index=rows, dtype=object),
-        "after": pandas.Series(after, index=rows, dtype=object),
-    }
-    return pandas.DataFrame(cells, index=rows)
+    cells = {"person": names[rows], "column": column, "before": before, "after": after}
+    series = {name: pandas.Series(cell, index=rows, dtype=object) for name, cell in cells.items()}
+    return pandas.DataFrame(series, index=rows)
 
 
 def encoding_of(plan: Plan) -> Encoding:
@@ -131,13 +126,9 @@ def encoding_of(plan: Plan) -> Encoding:
     return encoding
 
 
-def _before(plan: Plan) -> Array:
-    return np.asarray(plan.problem.people.features, dtype=np.float64)
-
-
 def _after(plan: Plan) -> Array:
     """Return everyone's features after the plan: a few digits and steps of a few digits make a few digits."""
-    before = _before(plan)
+    before = np.asarray(plan.problem.people.features, dtype=np.float64)
     after = before + np.asarray(plan.moves(), dtype=np.float64)
     places = plan.problem.people.encoding.places if plan.problem.people.encoding else {}
     limits = plan.problem.limits.columns if plan.problem.limits else {}

@@ -32,7 +32,6 @@ class OnlineAudit(Audit):
     goal_for: str = "last"
 
     def __str__(self) -> str:
-        """Show a table of what the replay found."""
         reached = [one.number for one in self.rounds if one.success]
         rows = [
             ("success", f"{yes(self.success)} (without the plan: {yes(self.success_before)})"),
@@ -60,27 +59,24 @@ class OnlineResult(Result):
 
     @property
     def _asked(self) -> str:
-        if self.problem.goal_for == "last":
-            return ""
-        return "The goal is for every round; what is lowered is the mean loss."
+        every = self.problem.goal_for == "every"
+        return "The goal is for every round; what is lowered is the mean loss." if every else ""
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: the goal loss by round with and without the plan, and when it acts.
 
         Below the losses are effort and leverage by round. `figure.savefig("plan.png")` keeps it.
         """
-        from oar.plans.rounds.plots import picture_of
+        from oar.plans.plots import rounds_picture
 
-        return picture_of(self)
+        return rounds_picture(self)
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook: what the replay found, round by round."""
-        from oar.plans.rounds.plots import summary_table
+        from oar.plans.plots import rounds_table
 
-        return summary_table(self)
+        return rounds_table(self)
 
     def __repr__(self) -> str:
-        """Show the outcome in one line."""
         rounds = counted(len(self.audit.rounds), "round", "rounds")
         return (
             f"OnlineResult({self.status} over {rounds}: predicts {_told(self.prediction)}, goal "

@@ -182,7 +182,11 @@ def place_all(files: Path, out: Path, last: str, others: Collection[str], ours: 
         if (out / name).is_dir():
             raise IsADirectoryError(21, f"{name} is a folder there")
     known = {*new, *remove}
-    _write_note(files.parent, {"last": last, "put": new, "remove": remove})
+    with open(files.parent / NOTE, "wb") as file:  # nobody heeds it before what it notes is begun
+        file.write(json.dumps({"last": last, "put": new, "remove": remove}).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(files.parent)
     beside = files.parent.parent == out.parent
     if beside and _can_change_places(out) and known >= set(os.listdir(out)) and _changed_places(files, out):
         sync_folder(out.parent)
@@ -293,14 +297,6 @@ def _unfinished(out: Path, error: OSError) -> StorageError:
         f"out: {out} holds files of two runs, because the newer ones could not all be put in place ({error.strerror}); "
         f"those that are missing are in {out / ARRIVING}, and the next oar command that writes here goes on with them."
     )
-
-
-def _write_note(home: Path, note: dict[str, Any]) -> None:
-    with open(home / NOTE, "wb") as file:  # nobody heeds it before what it notes is begun
-        file.write(json.dumps(note).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(home)
 
 
 def _note(home: Path) -> dict[str, Any] | None:

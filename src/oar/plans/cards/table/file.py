@@ -42,15 +42,15 @@ from oar.actions.limits.limit import DIRECTIONS, Limits
 from oar.actions.limits.links import Link, parse_links
 from oar.actions.limits.rules import EncodedRule, Range
 from oar.checks import choose
+from oar.errors import DataError
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.serialize import from_spec, to_spec
 from oar.opening import Fields
-from oar.opening.fields import SMALLEST
+from oar.opening.fields import SMALLEST, said
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.table.score import Scaler
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
-from oar.plans.moves.labels_file import label_from_json, label_to_json
 
 Array = NDArray[np.float64]
 CENTROIDS = "nearest-centroid"
@@ -97,7 +97,11 @@ def table_from_json(content: Fields) -> TableTerms:
     scaled = content.any("scaled")
     if scaled not in list(MODELS):
         choose("scaled", scaled, filter(None, MODELS))
-    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), _scaler(content, schema), scaled)
+    dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
+    scaler = Scaler(*(content.inner("scaler").vector(name, dimensions) for name in VECTORS))
+    if not (scaler.scales >= SMALLEST).all():
+        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
+    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), scaler, scaled)
     for name, ours in (("links", [_link(each) for each in terms.links]), ("rules", [_rule(e) for e in terms.rules])):
         if ours != content.any(name):
             raise ValueError(f"the {name} are not what their texts say")
@@ -162,14 +166,6 @@ def _check_choices(column: Column, movable: bool, choices: tuple, lower: float, 
         raise ValueError(f"{column.name!r} must have bounds from 0 to {most:g}")
 
 
-def _scaler(content: Fields, schema: Schema) -> Scaler:
-    dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
-    vectors = [content.inner("scaler").vector(name, dimensions) for name in VECTORS]
-    if not (vectors[1] >= SMALLEST).all():
-        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
-    return Scaler(*vectors)
-
-
 def _link_texts(said: list[Fields]) -> list[str]:
     """Return the links' texts: one text can state several links, which follow each other."""
     texts, at = [], 0
@@ -206,3 +202,25 @@ def _range(part: Range) -> dict[str, Any]:
 def _edge(bound: float) -> float | None:
     """Return a bound as JSON has it: null where it is infinite, and there is none."""
     return bound if math.isfinite(bound) else None
+
+
+def label_to_json(label: Any) -> Any:
+    """Return a label as JSON can hold it; raise a DataError for any other."""
+    if isinstance(label, tuple):
+        return {"tuple": [label_to_json(part) for part in label]}
+    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
+        return label
+    raise DataError(
+        f"labels: a card can hold strings, numbers, booleans and tuples of them, got {label!r} of type "
+        f"{type(label).__name__}; use such labels if you want to publish the plan."
+    )
+
+
+def label_from_json(label: Any) -> Any:
+    """Return the label; raise a ValueError for what is none."""
+    match label:
+        case dict():
+            return tuple(label_from_json(part) for part in Fields(label, "label").listed("tuple"))
+        case list() | None:
+            raise ValueError(f"a label cannot be {said(label)}")
+    return label

@@ -206,11 +206,9 @@ class Room(ByPerson):
             self.takes[person, place] &= [not limit.immutable and limit.allows(level) for level in column.levels]
             return
         value, (lower, upper) = float(row[place.start]), limit.span
-        fall, rise = max(value - lower, 0.0), max(upper - value, 0.0)
-        self.fall[person, at] = min(self.fall[person, at], 0.0 if limit.immutable or limit.direction == "up" else fall)
-        self.rise[person, at] = min(
-            self.rise[person, at], 0.0 if limit.immutable or limit.direction == "down" else rise
-        )
+        for room, way, far in ((self.fall, "down", value - lower), (self.rise, "up", upper - value)):
+            still = limit.immutable or limit.direction not in (None, way)
+            room[person, at] = min(room[person, at], 0.0 if still else max(far, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +235,8 @@ class Answer(ShownAsText):
         return [(name, old, self.after[name]) for name, old in self.before.items() if old != self.after[name]]
 
     def __str__(self) -> str:
-        """Say it in words, one line a change."""
-        if not self.changes:
-            return "stay as you are"
-        return "\n".join(f"{name}: {said(old)} → {said(new)}" for name, old, new in self.changes)
+        lines = [f"{name}: {said(old)} → {said(new)}" for name, old, new in self.changes]
+        return "\n".join(lines) or "stay as you are"
 
 
 def said(value: Any) -> str:
