@@ -16,12 +16,11 @@ from oar.errors import DataError, OptionError
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.parts.population import StreamedPopulation
-from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
+from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, index_of_row, is_series, row_values
 from oar.people.wording import counted
 from oar.plans.cards.card import Card
-from oar.plans.cards.publish import publish
-from oar.plans.cards.publish_classes import class_card
-from oar.plans.moves.table_out import changed_cells, encoding_of, lever_cells, moved_table, query_after
+from oar.plans.cards.publish import class_card, publish
+from oar.plans.moves.changes_table import changed_cells, encoding_of, features_after, lever_cells
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
@@ -130,7 +129,7 @@ class Plan:
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
-        return moved_table(self)
+        return encoding_of(self).decode(features_after(self), self.problem.people.index)
 
     def changes(self) -> Any:
         """Return what changes, for people with a schema: a DataFrame of person, column, before and after.
@@ -147,7 +146,8 @@ class Plan:
 
     def query_row(self) -> Any:
         """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
-        return query_after(self)
+        point = self.problem.query_features + self.query_move
+        return encoding_of(self).decode_row(point, index_of_row(self.problem.query.features)).frame
 
     def robustness(
         self,

@@ -85,13 +85,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """The outcome of a fresh refit for one query.
+    """The outcome of a fresh refit for one query; what is not named here is as in `Audit`.
 
     Attributes:
-        prediction_before, prediction: as predicted before any move and after all moves.
-        loss_before, loss: the goal loss.
-        margin: how far it is on the goal's side. tie: the margin below which this is a tie.
-        success_before, success: whether the goal is reached.
         probability_before, probability: of the goal, by a softmax of the outputs; None where values are predicted.
     """
 
@@ -129,38 +125,40 @@ class RoundOutcome:
 
 
 class Independence(StrEnum):
-    """The independence of an audit's refit from the solver's own code; `meaning` is a sentence.
+    """The independence of an audit's refit from the solver's own code; `meaning` says what was and was not shared.
 
     >>> Independence.IMPLEMENTATION.value
     'another implementation'
     """
 
-    IMPLEMENTATION = "another implementation"
-    OPTIMISER = "another optimiser on the same risk"
-    REPEATED = "the model's own training, repeated"
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        """What was and what was not shared."""
-        return _MEANINGS[self]
+    def __new__(cls, value: str, meaning: str) -> Independence:
+        """Give a member its meaning."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    IMPLEMENTATION = (
+        "another implementation",
+        "The refit shares no code with the solver: risk and training are written elsewhere.",
+    )
+    OPTIMISER = (
+        "another optimiser on the same risk",
+        "The refit is the model's own, and an optimiser of another library (SciPy), which is given the model's own "
+        "risk, finds the same minimum, or none lower around it.",
+    )
+    REPEATED = (
+        "the model's own training, repeated",
+        "The refit runs the model's own training once more, from its start and on the moved data: training is what "
+        "defines this model, and nobody else's code confirms where it ends.",
+    )
 
     @classmethod
     def weakest(cls, several: list[Independence]) -> Independence:
         """Return the least independent of several."""
         return max(several, key=list(cls).index)
-
-
-_MEANINGS = {
-    Independence.IMPLEMENTATION: "The refit shares no code with the solver: risk and training are written elsewhere.",
-    Independence.OPTIMISER: (
-        "The refit is the model's own, and an optimiser of another library (SciPy), which is given the model's own "
-        "risk, finds the same minimum, or none lower around it."
-    ),
-    Independence.REPEATED: (
-        "The refit runs the model's own training once more, from its start and on the moved data: training is what "
-        "defines this model, and nobody else's code confirms where it ends."
-    ),
-}
 
 
 def yes(said: bool) -> str:
@@ -340,7 +338,7 @@ class Result:
         tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
         if tolerance is None or not (np.isfinite(self.loss) and np.isfinite(expected)) or not self._unexpected:
             return ""
-        from oar.plans.explain.early_stopping import settled_loss  # which reads plans, as results do
+        from oar.plans.explain.cautions import settled_loss  # which reads plans, as results do
 
         settled = settled_loss(self.plan)
         if not abs(settled - expected) <= self._slack(expected, *MUCH):
@@ -446,7 +444,7 @@ class Result:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings before the plan is followed: moves that leave the range of the data by much."""
-        from oar.plans.explain.extrapolation import beyond_range
+        from oar.plans.explain.cautions import beyond_range
 
         return beyond_range(self.plan)
 
@@ -458,13 +456,15 @@ class Result:
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
+        how = "proved to be the best" if self.exact else "the best that were found, not proved to be"
+        chosen = f"{self.proposal.chosen}: {how}." if self.proposal.chosen else ""
         sentences = (
             self._advice_now,
             self.disagreement or self.stopped_early,
             self._asked,
             self.lowered_all_the_same,
             ended,
-            self._choice,
+            chosen,
             self.proposal.why if self.audit.movers else "",
             "" if self.status is Status.ALREADY or self.disagreement else self.proposal.suffices,
             "" if self.proposal.promised else UNPROMISED,
@@ -489,14 +489,6 @@ class Result:
     def _asked(self) -> str:
         """What is lowered, where that is not what was asked for itself."""
         return ""
-
-    @property
-    def _choice(self) -> str:
-        """Which members were chosen, and whether others would do better."""
-        if not self.proposal.chosen:
-            return ""
-        how = "proved to be the best" if self.exact else "the best that were found, not proved to be"
-        return f"{self.proposal.chosen}: {how}."
 
     def _outside(self) -> list[str]:
         """Return what there is to say of a black box: how it was planned for, what was asked of it, and noticed."""

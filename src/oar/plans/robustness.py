@@ -22,7 +22,7 @@ from oar.checks import check_not_negative, check_seed, check_whole
 from oar.errors import DataError, OptionError
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
-from oar.plans.moves.table_out import columns_of
+from oar.plans.moves.changes_table import columns_of
 from oar.plans.plan import Plan
 from oar.plans.refits import Refits
 from oar.progress import Progress, step_line
@@ -181,12 +181,7 @@ def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[n
 
 
 class InexactMoves:
-    """Moves that are carried out inexactly.
-
-    A number that moves misses its aim by a Gaussian error, `noise` standard deviations of that feature wide. Of a
-    table, what comes in steps stays in steps and within what limits allow of that column, and a switch of a category or
-    a boolean does not happen, with probability `noise` (at most 1).
-    """
+    """Moves that are carried out inexactly: numbers miss their aim by a Gaussian error; see `Plan.robustness`."""
 
     def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
         problem, columns, weights = plan.problem, columns_of(plan.problem.people), plan.problem.people.row_weights
@@ -194,8 +189,8 @@ class InexactMoves:
         widths = noise * spreads_of(refits.features, weights / weights.sum())
         switched = (column.name for column in columns.schema if column.kind in ("category", "boolean"))
         self._switches = [columns.places[name] for name in switched]
-        for place in self._switches:
-            widths[place] = 0.0
+        for switch in self._switches:
+            widths[switch] = 0.0
         self._numbers = np.flatnonzero((widths > 0) & refits.moves.any(axis=0))
         self._widths = widths[self._numbers]
         self._lower, self._upper, self._steps = -np.inf, np.inf, np.zeros(self._numbers.size)  # type: Any, Any, Array

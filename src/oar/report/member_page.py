@@ -28,7 +28,7 @@ from oar.pictures.markup import source_hash
 from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
-from oar.plans.cards.parameter_layout import is_laid_out
+from oar.plans.cards.table.score import is_laid_out
 from oar.questions.collateral import way_words
 from oar.report.plan.answer import unable_words
 

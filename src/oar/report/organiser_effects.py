@@ -31,17 +31,13 @@ def moves(facts: Facts) -> Markup:
         f"effort by column, largest first: {', '.join(shortened(row['column'], 30) for row in first)}",
     )
     total = sum(row["effort"] or 0.0 for row in columns) or 1.0
-    rows = [
-        (
-            shortened(row["column"]),
-            number(row["movers"]),
-            number(row["effort"]),
-            _part(row["effort"], total),
-            row["change"],
-        )
-        for row in columns[:MOST_ROWS]
-    ]
-    listed = table(["column", "people", "effort", "share of it", "change"], rows, "largest effort first")
+
+    def cells(row: Facts) -> tuple[str, ...]:
+        share = _part(row["effort"], total)
+        return shortened(row["column"]), number(row["movers"]), number(row["effort"]), share, row["change"]
+
+    header = ["column", "people", "effort", "share of it", "change"]
+    listed = table(header, list(map(cells, columns[:MOST_ROWS])), "largest effort first")
     more = len(columns) - MOST_ROWS
     unit = f"Effort is in the units of the budget: {facts['asked']['budget_unit']}."
     if facts["asked"]["norm"] != "1":
@@ -96,8 +92,7 @@ def glance(facts: Facts) -> Markup | str:
 
 def card_effects(facts: Facts) -> str | None:
     """Return what happens to people where everyone answers the card, in words; None where that is not known."""
-    found = (facts["card"] or {}).get("collateral")
-    return (found["effects"] or None) if found else None
+    return ((facts["card"] or {}).get("collateral") or {}).get("effects") or None
 
 
 def standing(row: Facts, score: str) -> tuple[str, ...]:
@@ -198,8 +193,7 @@ def _part(some: float | None, whole: float) -> str:
 
 
 def _left_out(facts: Facts, name: str) -> Markup | str:
-    note = facts["left_out"].get(name)
-    return tag("p", note, class_="aside") if note else ""
+    return tag("p", facts["left_out"][name], class_="aside") if name in facts["left_out"] else ""
 
 
 def _few(hidden: bool) -> Markup | str:

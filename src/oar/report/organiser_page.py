@@ -130,26 +130,18 @@ def outcome(facts: Facts) -> Markup:
         rows.insert(0, ("prediction", _word(found["prediction_before"]), _word(found["prediction"])))
     moving = f"{number(found['movers'])} of {number(asked['people'])} people move"
     acts = [f"{moving}, at an effort of {number(found['effort'])} in all."]
-    if found["relabelled"]:
-        acts.append(f"{number(found['relabelled'])} labels change.")
-    if found["leavers"]:
-        acts.append(f"{number(found['leavers'])} members leave.")
+    others = (("relabelled", "labels change"), ("leavers", "members leave"))
+    acts += [f"{number(found[name])} {what}." for name, what in others if found[name]]
     return joined([table(["", "before", "after"], rows), picture, tag("p", " ".join(acts))])
 
 
 def _each(queries: Sequence[Facts]) -> Markup:
     """List those who ask, in their order."""
-    rows = [
-        (
-            f"{place + 1}",
-            _word(one["prediction_before"]),
-            _word(one["prediction"]),
-            percent(one["probability_before"]),
-            percent(one["probability"]),
-            _yes(one["success"]),
-        )
-        for place, one in enumerate(queries[:MOST_QUERIES])
-    ]
+    rows = []
+    for place, one in enumerate(queries[:MOST_QUERIES], 1):
+        predicted = (_word(one[name]) for name in ("prediction_before", "prediction"))
+        chances = (percent(one[name]) for name in ("probability_before", "probability"))
+        rows.append((str(place), *predicted, *chances, _yes(one["success"])))
     header = ["query", "before", "after", "probability before", "probability after", "goal reached"]
     more = len(queries) - MOST_QUERIES
     return joined([table(header, rows), tag("p", f"{more:,} more: see audit.json.") if more > 0 else ""])
@@ -209,13 +201,11 @@ def power(facts: Facts) -> Markup:
     chances = facts["outcome"]["loss_is_log_probability"]
     kept = " and limits on side effects kept" if facts["asked"]["keep"] else ""
     what, say = ("probability of the goal", percent) if chances else ("goal loss (lower is better)", loss)
-    lines = [
-        Curve(f"budget {number(budget)}", heights, reached)
-        for budget, heights, reached in zip(
-            found["budgets"], found["probabilities" if chances else "losses"], found["success"], strict=True
-        )
-    ]
-    some = _spread(len(lines), MOST_LINES)
+    heights = found["probabilities" if chances else "losses"]
+    names = (f"budget {number(budget)}" for budget in found["budgets"])
+    lines = list(map(Curve, names, heights, found["success"]))
+    # All of them, or as many with the first and the last among them
+    some = sorted({round(place * (len(lines) - 1) / (MOST_LINES - 1)) for place in range(MOST_LINES)})
     picture = curves(
         found["shares"],
         [lines[row] for row in some],
@@ -223,23 +213,13 @@ def power(facts: Facts) -> Markup:
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
         say,
     )
-    rows = [
-        [
-            line.name,
-            *(f"{'✓' if hit else '✗'} {say(height)}" for height, hit in zip(line.heights, line.reached, strict=True)),
-        ]
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        reached = zip(line.heights, line.reached, strict=True)
+        rows.append([line.name, *(f"{'✓' if hit else '✗'} {say(height)}" for height, hit in reached)])
     header = ["share of movers", *map(percent, found["shares"])]
     numbers = table(header, rows, f"{what}; ✓ goal reached{kept}, ✗ not")
     return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
-
-
-def _spread(count: int, most: int) -> list[int]:
-    """Return at most so many places, the first and the last among them."""
-    if count <= most:
-        return list(range(count))
-    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def _word(value: Any) -> str:
@@ -253,9 +233,8 @@ def _yes(value: bool) -> str:
 def certificate(facts: Facts) -> Markup:
     """Tell what the planner claims, what the audit found, and what neither proves."""
     proof, found, card = facts["certificate"], facts["outcome"], facts["card"]
-    best = "proved: no moves within these limits have a lower goal loss"
-    if not proof["exact"]:
-        best = "not proved: the best plan that was found; another one may be better"
+    open_ = "not proved: the best plan that was found; another one may be better"
+    best = "proved: no moves within these limits have a lower goal loss" if proof["exact"] else open_
     rows = [
         ("optimal", best),
         ("goal loss, audited", loss(found["loss"])),

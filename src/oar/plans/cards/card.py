@@ -168,10 +168,6 @@ class Card:
         """The terms of a table's columns; of plain features there are none."""
         return TableTerms((), (), (), Scaler.none(self.size), None)
 
-    def through(self, scaler: Scaler) -> Card:
-        """Return the same with another scaler, where it has any."""
-        return self
-
     def audited_model(self) -> Differentiable | NearestCentroid:
         """Return the model that is refitted where the card is audited."""
         centroids = NearestCentroid()

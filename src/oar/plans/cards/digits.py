@@ -27,8 +27,8 @@ from oar.actions.sets.cost_region import spreads_of
 from oar.models import GaussianNaiveBayes
 from oar.people import Population
 from oar.plans.cards.card import Broadcast, Card
-from oar.plans.cards.parameter_layout import is_laid_out, parts
-from oar.plans.cards.table.score import Scaler
+from oar.plans.cards.table.card import TableCard
+from oar.plans.cards.table.score import Scaler, is_laid_out, parts
 from oar.plans.cards.table.terms import TableTerms
 from oar.problem import Problem
 
@@ -92,8 +92,10 @@ def rounded(card: Card, digits: int, sizes: Sizes) -> Card:
     found = replace(card, directions=shorter(card.directions, digits), digits=digits)
     if card.broadcast is None:
         return found
-    scaler = _scaler(card.terms.scaler, digits, sizes, _effect(card.broadcast, sizes))
-    return replace(found.through(scaler), broadcast=_broadcast(card.broadcast, digits, sizes))
+    if isinstance(found, TableCard):
+        scaler = _scaler(found.table.scaler, digits, sizes, _effect(card.broadcast, sizes))
+        found = replace(found, table=replace(found.table, scaler=scaler))
+    return replace(found, broadcast=_broadcast(card.broadcast, digits, sizes))
 
 
 def shorter(directions: Array, digits: int) -> Array:

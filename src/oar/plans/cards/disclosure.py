@@ -51,8 +51,8 @@ def _fine_costs(card: Card, problem: Problem) -> list[str]:
         return []
     places, spreads = problem.people.table.places, averages(problem.people)[1]
     exact = (each.per_spread / float(spreads[places[each.column.name].start]) for each in card.terms.columns)
-    pairs = zip(card.terms.columns, exact, strict=True)
-    columns = tuple(replace(each, cost=cost) if each.per_spread else each for each, cost in pairs)
+    both = zip(card.terms.columns, exact, strict=True)
+    columns = tuple(replace(each, cost=cost) if each.per_spread else each for each, cost in both)
     pairs = zip(card.terms.columns, dearer(replace(card.table, columns=columns), problem.people).columns, strict=True)
     return [str(each.column.name) for each, other in pairs if each.cost < other.cost * (1 - ALMOST)]
 

@@ -13,6 +13,10 @@ success, if it has any, and its numbers to the fewest digits that keep ENOUGH of
 digits, the more is told of single people.
 
 These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
+
+The card of a plan with one direction a class has its directions, with as few digits as the answer needs. A refit of
+nearest centroid needs no rows: class c's mean moves by the class's average budget times its direction. So all is
+measured from one reading of the data, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -24,20 +28,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import DataError
-from oar.models import Differentiable
+from oar.models import Differentiable, NearestCentroid
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.protocol import Score
 from oar.models.serialize import to_spec
 from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
-from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
+from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, shorter, sizes_of
 from oar.plans.cards.table.card import TableCard, without_answer
 from oar.plans.cards.usual_values import usual_ranges
 from oar.plans.refits import Refits, effects
-from oar.retraining.retraining import RefitResult
+from oar.problem import Problem
+from oar.retraining.retraining import RefitResult, judged_by_means
 
 if TYPE_CHECKING:
-    from oar.plans.plan import MemberPlan, Plan
+    from oar.plans.plan import ClassPlan, MemberPlan, Plan
 
 FEWEST = 5  # people behind any average that is published
 MORE_ROOM = (
@@ -87,6 +92,47 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     )
     cards = (replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS)
     return _best(plan, cards)
+
+
+def class_card(plan: ClassPlan) -> Card:
+    """Return the card of a plan with one direction a class; raise where there is none."""
+    problem, directions, query_move = plan.problem, plan.directions, plan.query_move
+    if query_move.any() and not directions.any():
+        raise DataError("plan: only the query moves in it, so there is no card to publish; use plan.query_move.")
+    assert isinstance(problem.model, NearestCentroid)
+    first, average = problem.model.fit(problem.people), _average_budgets(problem)
+
+    def told(directions: Array, query_move: Array | float) -> RefitResult:
+        """Return the verdict on everyone's move by its budget times its class's direction."""
+        points, members = problem.asked.points + query_move, problem.asked.members
+        if members is not None:
+            radii = problem.allowance.everyones(problem.people.size)[members]
+            codes = np.array([problem.people.codes(at, at + 1)[0] for at in members])
+            points = points + radii[:, None] * directions[codes]
+        means = first.positions + average[:, None] * directions
+        each = [judged_by_means(first, means, *one) for one in zip(problem.wishes, points, strict=True)]
+        losses, reached = (np.array(part) for part in zip(*each, strict=True))
+        return RefitResult(*problem.combined(losses, reached))
+
+    before, full = told(np.zeros_like(directions), 0.0), told(directions, query_move)
+    for digits in FEWEST_FIRST:
+        short = shorter(directions, digits)
+        found = told(short, query_move)
+        enough = before.loss - found.loss >= ENOUGH * (before.loss - full.loss)
+        if enough and found.success >= full.success:
+            return Card(model=problem.model.name, directions=short, digits=digits, **common_fields(plan))
+    raise DataError(f"plan: members would need more than {FEWEST_FIRST[-1]} digits of its directions{MORE_ROOM}")
+
+
+def _average_budgets(problem: Problem) -> Array:
+    """Return how far the people of each class may move on average (k,); raise where a class is too small for a card."""
+    totals, squares, spent = np.zeros((3, len(problem.people.classes)))
+    for chunk in problem.people.chunks():
+        weights, radii = chunk.row_weights, problem.allowance.of(chunk.start, chunk.stop)
+        for sums, each in ((totals, weights), (squares, weights**2), (spent, weights * radii)):
+            sums += np.bincount(chunk.codes, weights=each, minlength=totals.size)
+    refuse_few(problem.people.classes, totals, squares)
+    return spent / totals
 
 
 def sent_of(plan: MemberPlan) -> tuple[Array, Array]:
@@ -177,23 +223,20 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
     able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
     before, planned = refits.verdict(refits.before, query_moves=False).loss, told(able)
-    found: list[tuple[bool, float, Card, RefitResult]] = []
+    found: list[tuple[Card, RefitResult]] = []
 
-    def best() -> tuple[bool, float, Card, RefitResult]:
-        return min(found, key=lambda one: one[:2])
-
-    def kept(enough: float) -> bool:
-        """Report whether the best card keeps that much of the plan's gain, and its success."""
-        return bool(found) and not best()[0] and before - best()[1] >= enough * (before - planned.loss)
+    def rank(one: tuple[Card, RefitResult]) -> tuple[bool, float]:
+        return planned.success and not one[1].success, one[1].loss
 
     for some, enough in ((cards, ENOUGH), (last_resort, LEAST)):
         for card in some:
-            if kept(enough):
+            failed, reached = min(map(rank, found), default=(True, np.inf))
+            if not failed and before - reached >= enough * (before - planned.loss):
                 break
             worth = told(plan.followed(card).each)
             if np.isfinite(worth.loss):
-                found.append((planned.success and not worth.success, worth.loss, card, worth))
-    reached = best()[1] if found else np.inf
+                found.append((card, worth))
+    _, reached = min(map(rank, found), default=(True, np.inf))
     if not before - reached >= LEAST * (before - planned.loss):
         raise DataError(
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
@@ -201,7 +244,7 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
             "is reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
             f"early, allow more steps. {_to_rare(plan)}Or hand members their rows of plan.moves()."
         )
-    _, _, card, worth = best()
+    card, worth = min(found, key=rank)
     harm = _harm(plan, card, worth)
     if harm:
         raise DataError(

@@ -13,7 +13,7 @@ from oar.actions.sets.cost_region import distance_scales, spreads_of
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 from oar.people.wording import shown
-from oar.plans.moves.table_out import columns_of
+from oar.plans.moves.changes_table import columns_of
 from oar.plans.plan import Plan
 from oar.tolerances import FEW_PEOPLE
 

@@ -314,9 +314,8 @@ def _away(people: Population, leavers: Any) -> NDArray[np.bool_]:
         raise DataError(f"leavers: must be a list of people, or one yes or no for each, got {leavers!r}.") from None
     if given.dtype == bool:
         if given.shape != (people.size,):
-            raise DataError(
-                f"leavers: must be one yes or no for each of the {people.size:,} people, got {given.shape}."
-            )
+            wanted = f"one yes or no for each of the {people.size:,} people"
+            raise DataError(f"leavers: must be {wanted}, got {given.shape}.")
         return given.copy()
     away = np.zeros(people.size, dtype=bool)
     away[_known(people, list(leavers), "leavers")] = True

@@ -32,14 +32,16 @@ class OnlineAudit(Audit):
     goal_for: str = "last"
 
     def __str__(self) -> str:
-        reached = [one.number for one in self.rounds if one.success]
+        reached, of = [one.number for one in self.rounds if one.success], len(self.rounds)
+        first = f"{', '.join(map(str, reached[:8]))}{', …' if len(reached) > 8 else ''}"
+        after = {0: "none", of: "all of them"}.get(len(reached), f"{len(reached)} of {of} ({first})")
         rows = [
             ("success", f"{yes(self.success)} (without the plan: {yes(self.success_before)})"),
             ("prediction", f"{_told(self.prediction_before)} → {_told(self.prediction)} after the last round"),
-            ("goal", f"for {goal_words(self.goal_for)}; reached after {_listed(reached, len(self.rounds))}"),
+            ("goal", f"for {goal_words(self.goal_for)}; reached after {after}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", f"{counted(self.movers, 'row moves', 'rows move')} (effort {self.effort:.4g})"),
-            ("limits", "; ".join(self.violations) if self.violations else "all kept"),
+            ("limits", "; ".join(self.violations) or "all kept"),
             ("retrained by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
             ("that is", self.independence.value),
         ]
@@ -99,9 +101,3 @@ def _told(prediction: Any) -> str:
 def goal_words(goal_for: str) -> str:
     """Return which rounds a goal is for, in words."""
     return "every round" if goal_for == "every" else "the last round"
-
-
-def _listed(rounds: list[int], of: int) -> str:
-    if not rounds or len(rounds) == of:
-        return "none" if not rounds else "all of them"
-    return f"{len(rounds)} of {of} ({', '.join(map(str, rounds[:8]))}{', …' if len(rounds) > 8 else ''})"

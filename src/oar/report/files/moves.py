@@ -12,7 +12,7 @@ from oar.checks import is_flag, is_number, is_whole
 from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.plans import Plan
-from oar.plans.moves.table_out import changed_cells, columns_of
+from oar.plans.moves.changes_table import changed_cells, columns_of
 
 if TYPE_CHECKING:
     import pandas

@@ -190,7 +190,10 @@ def place_all(files: Path, out: Path, last: str, others: Collection[str], ours: 
     beside = files.parent.parent == out.parent
     if beside and _can_change_places(out) and known >= set(os.listdir(out)) and _changed_places(files, out):
         sync_folder(out.parent)
-        _give_back(files, out, known)
+        for name in set(os.listdir(files)) - known:  # a file that appeared in the old folder at the last moment
+            if not os.path.lexists(out / name):
+                with suppress(OSError):
+                    os.rename(files / name, out / name)
         return
     finish(out, ours)
     os.rename(files.parent, out / ARRIVING)
@@ -343,14 +346,6 @@ def _changed_places(new: Path, old: Path) -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return rename(CURRENT, os.fsencode(new), CURRENT, os.fsencode(old), EXCHANGE) == 0
-
-
-def _give_back(old: Path, out: Path, known: Collection[str]) -> None:
-    """Move a file that appeared in the old folder at the last moment into the new one."""
-    for name in os.listdir(old):
-        if name not in known and not os.path.lexists(out / name):
-            with suppress(OSError):
-                os.rename(old / name, out / name)
 
 
 def _remove_abandoned(places: Collection[Path]) -> None:

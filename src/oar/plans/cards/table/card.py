@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from oar.people.tables.arrays import is_frame
 from oar.people.tables.schema import Schema
 from oar.plans.cards.card import Array, Broadcast, Card, Change
 from oar.plans.cards.table.response import Responders, TableResponse
-from oar.plans.cards.table.score import Scaler, TableScore
+from oar.plans.cards.table.score import TableScore
 from oar.plans.cards.table.terms import Answer, Room, TableTerms
 from oar.plans.cards.usual_values import doubt
 from oar.problem import Problem
@@ -40,10 +40,6 @@ class TableCard(Card):
     def terms(self) -> TableTerms:
         """The terms of the columns."""
         return self.table
-
-    def through(self, scaler: Scaler) -> TableCard:
-        """Return the same with another scaler."""
-        return replace(self, table=replace(self.table, scaler=scaler))
 
     def audited_model(self) -> Differentiable:
         """Return the model that is refitted where the card is audited: behind a scaler where it was."""
