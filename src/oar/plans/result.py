@@ -363,10 +363,8 @@ class Result:
     @property
     def exact(self) -> bool:
         """Whether the plan is proved to be globally optimal: the audited loss meets `bound`, to seven digits."""
-        loss, bound = self.loss, self.proof.bound
-        if not self.proposal.exact or self.disagreement or not np.isfinite(loss):
-            return False
-        return bool(loss - bound <= MET * abs(loss) + FELT)
+        taken = self.proposal.exact and not self.disagreement and np.isfinite(self.loss)
+        return bool(taken and self.loss - self.proof.bound <= MET * abs(self.loss) + FELT)
 
     @property
     def gap(self) -> float:

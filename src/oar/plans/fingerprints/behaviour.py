@@ -82,12 +82,10 @@ def people_digest(people: Population) -> str:
     """Return a digest of everyone's features, labels and weights, and of the parts that they are in; one pass."""
     features, codes, values, weights = (hashlib.sha256() for _ in range(4))
     for chunk in people.chunks():
-        features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
         codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
-        if chunk.values is not None and not people.classed:  # type: ignore[attr-defined]
-            values.update(np.ascontiguousarray(chunk.values, dtype="<f8").data)
-        if chunk.weights is not None:
-            weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
+        kept = None if chunk.values is None or people.classed else chunk.values  # type: ignore[attr-defined]
+        for digest, numbers in ((features, chunk.features), (values, kept), (weights, chunk.weights)):
+            digest.update(b"" if numbers is None else np.ascontiguousarray(numbers, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
     classes = people.classes if getattr(people, "classed", True) else ()
     # People in parts are solved otherwise than people in memory, and sums over other parts differ in their last bits.

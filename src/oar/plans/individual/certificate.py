@@ -275,10 +275,10 @@ def _squares(statement: Statement, slopes: Array, errors: Array, part: Certifica
         (part.low, np.minimum(part.high, 0.0), slopes + errors),
     ):
         there = low <= high
-        best = np.clip(-slope / (2 * squares), low, np.maximum(low, high))
-        tries = [np.where(statement.whole, np.floor(best), best), np.where(statement.whole, np.ceil(best), best)]
-        for place in tries:
-            place = np.clip(place, low, np.maximum(low, high))
+        most = np.maximum(low, high)
+        best = np.clip(-slope / (2 * squares), low, most)
+        for whole in (np.floor(best), np.ceil(best)):
+            place = np.clip(np.where(statement.whole, whole, best), low, most)
             value = squares * place**2 + _times(slope, place)
             # The very lowest place is missed by rounding, which costs far less than its square.
             value -= 8 * UNIT * (squares * place**2 + np.abs(_times(slope, place)))

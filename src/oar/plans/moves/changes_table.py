@@ -1,4 +1,4 @@
-"""Tables of changes (person, column, before and after): made of plans, and read as moves, labels and leavers.
+"""Tables of changes (person, column, before and after): made of plans, written, and read as moves, labels and leavers.
 
 Rows are as `plan.changes()` gives them and as files of moves hold them, in the caller's own words. A label that changes
 is a row of the target's column, and who leaves has a row of the column "all data", from "given" to "withheld".
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import FREE
+from oar.checks import is_flag, is_number, is_whole
 from oar.errors import DataError
+from oar.files import replace_atomically, write_text
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column, Schema
+from oar.people.tables.spreadsheet import harmless_csv
 from oar.people.wording import nearest, shown
 from oar.problem import Problem
 
@@ -308,3 +313,43 @@ def features_after(plan: Plan) -> Array:
 def _few_digits(values: Array) -> Array:
     """Return numbers to the digits that sums do not blur: 745.04 for 745.0399999999998."""
     return np.array([float(f"{value:.12g}") for value in values])
+
+
+def changes_of(plan: Plan) -> pandas.DataFrame:
+    """Return a row for each value that changes: person, column, before, after; of plain numbers as of tables."""
+    return changed_cells(plan, columns_of(plan.problem.people))
+
+
+def write_csv(changes: pandas.DataFrame, path: Path) -> None:
+    """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
+    write_text(path, harmless_csv(changes), private=True)
+
+
+def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
+    """Write changes for programs, and say whether it could be done: it needs pyarrow.
+
+    A column of a Parquet file has one type, so `before` and `after` are texts, and where they are numbers they are
+    also in `before_number` and `after_number`.
+    """
+    import pandas
+
+    if not has_pyarrow():
+        return False
+    persons = changes["person"]
+    persons = persons.astype(np.int64) if all(map(is_whole, persons)) else persons.map(str).astype(object)
+
+    def number(value: Any) -> float:
+        return float(value) if is_flag(value) or is_number(value) else np.nan
+
+    typed = {"person": persons, "column": changes["column"].astype(str)}
+    for side in ("before", "after"):
+        typed[side] = changes[side].map(str).astype(object)
+        typed[f"{side}_number"] = changes[side].map(number).astype(np.float64)
+    with replace_atomically(path, private=True) as file:
+        pandas.DataFrame(typed).to_parquet(file, index=False)
+    return True
+
+
+def has_pyarrow() -> bool:
+    """Report whether Parquet files can be written."""
+    return find_spec("pyarrow") is not None

@@ -30,6 +30,7 @@ from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
+IN_MEMORY = "moves: a table of changes is for people in memory; give an array or Parquet files."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +113,7 @@ def _in_memory(problem: Problem, given: dict[str, Any]) -> Plan:
 def plan_from(problem: Problem, changes: Any) -> Plan:
     """Return the plan in which these changes are made: rows of person, column, before and after."""
     if problem.people.streamed:
-        raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+        raise OptionError(IN_MEMORY)
     return given_plan(problem, changes)
 
 
@@ -333,7 +334,7 @@ def _streamed(problem: Problem, given: dict[str, Any]) -> Plan:
         return SubmittedPlan(problem, query_move, file_moves(people, moves))
     if is_frame(moves):
         if is_long(moves.columns):
-            raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+            raise OptionError(IN_MEMORY)
         columns = _features_of(people, moves, "moves")
         _check_order(people, columns.index, "moves")
         moves = columns.to_numpy()

@@ -43,9 +43,8 @@ CURRENT, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 @contextmanager
 def leaving_no_empty_folders(out: Path) -> Iterator[None]:
     """After an exception, remove `out` and its parents again if they were not there before and are still empty."""
-    made: list[Path] = []
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        made += [folder for folder in (out, *out.parents) if not folder.exists()]
         yield
     except BaseException:
         for empty in made:  # deepest first; a folder that somebody else has filled meanwhile stays

@@ -20,8 +20,8 @@ from oar.plans import Card, Result
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
 from oar.plans.cards.table.card import without_answer
+from oar.plans.moves.changes_table import changes_of, write_csv, write_parquet
 from oar.report.files.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
-from oar.report.files.moves import changes_of, write_csv, write_parquet
 from oar.report.files.output_folder import finish, is_ours
 from oar.report.files.text_formats import json_text
 from oar.report.member_page import member_page
