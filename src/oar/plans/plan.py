@@ -230,7 +230,6 @@ class MemberPlan(Plan):
     signal: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse moves for another number of people or features."""
         super().__post_init__()
         self._check_shape("each", (self.problem.people.size, self.problem.people.dimensions))
 
@@ -355,7 +354,6 @@ class ClassPlan(Plan):
     directions: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Refuse directions for another number of classes or features."""
         super().__post_init__()
         self._check_shape("directions", (len(self.problem.people.classes), self.problem.people.dimensions))
 
@@ -395,9 +393,8 @@ class ClassPlan(Plan):
     def _radii(self, table: Table, codes: Codes, budget: Any) -> float | NDArray[np.float64]:
         size = len(table.values)
         if budget is not None:
-            if is_single_budget(budget):
-                return check_budget(budget, "budget")
-            return row_values(budget, size, table.index, "budget")
+            single = is_single_budget(budget)
+            return check_budget(budget, "budget") if single else row_values(budget, size, table.index, "budget")
         allowance = self.problem.allowance
         if allowance.same_for_everyone:
             return float(allowance.budget)

@@ -271,7 +271,10 @@ def _to_rare(plan: MemberPlan) -> str:
 def _as_coarse_as_may_be(
     plan: MemberPlan, card: Card, worth: RefitResult, least: float, before: float, told: Callable[[Array], RefitResult]
 ) -> tuple[Card, RefitResult]:
-    """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
+    """Return a card with the coarsest costs that keep its success and at least so much gain, and what it is worth.
+
+    It has the fewest digits that keep its success and nearly all of that gain.
+    """
     people = plan.problem.people
     priced = any(each.per_spread for each in card.terms.columns)
     for finer in COARSEST_FIRST if priced else (1.0,):
@@ -281,24 +284,14 @@ def _as_coarse_as_may_be(
             found = told(plan.followed(dear).each)
         if found.success < worth.success or not before - found.loss >= least:
             continue
-        short = _fewest_digits(plan, dear, found, before, told)
-        if short is not None:
-            return short
+        sizes = sizes_of(plan.problem, dear)
+        for digits in FEWEST_FIRST:
+            short = rounded(dear, digits, sizes)
+            tried = told(plan.followed(short).each)
+            enough = before - tried.loss >= ENOUGH * (before - found.loss)
+            if enough and tried.success >= found.success and not _harm(plan, short, tried):
+                return short, tried
     raise DataError(f"plan: members' answers would need more than {FEWEST_FIRST[-1]} digits of its signal{MORE_ROOM}")
-
-
-def _fewest_digits(
-    plan: MemberPlan, card: Card, worth: RefitResult, before: float, told: Callable[[Array], RefitResult]
-) -> tuple[Card, RefitResult] | None:
-    """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
-    sizes = sizes_of(plan.problem, card)
-    for digits in FEWEST_FIRST:
-        short = rounded(card, digits, sizes)
-        found = told(plan.followed(short).each)
-        enough = before - found.loss >= ENOUGH * (before - worth.loss)
-        if enough and found.success >= worth.success and not _harm(plan, short, found):
-            return short, found
-    return None
 
 
 def _harm(plan: MemberPlan, card: Card, worth: RefitResult) -> str:
