@@ -139,12 +139,11 @@ def _two_ways(facts: Facts) -> list[str]:
     found = facts.get("card") or {}
     if found.get("success") is None:
         return []
-    reached = found["success"], facts["outcome"]["success"]
-    achieved = [f"the goal is {'reached' if success else 'missed'}" for success in reached]
+    page, listed = ("reached" if each["success"] else "missed" for each in (found, facts["outcome"]))
     return [
         f"The organiser also has a list of changes (moves.csv), which may ask something else of you: follow this page "
-        f"or that list, and not both. By a refit each: if everyone follows this page, {achieved[0]}; if everyone "
-        f"follows that list, {achieved[1]}."
+        f"or that list, and not both. By a refit each: if everyone follows this page, the goal is {page}; if everyone "
+        f"follows that list, the goal is {listed}."
     ]
 
 

@@ -175,24 +175,23 @@ class Card:
 
     def places_in(self, people: Population) -> NDArray[np.intp]:
         """Return where on the card the coordinates (d,) of people are; raise where it is not for such people."""
-        self._check_names(people)
-        if people.schema:
-            raise self._of_others(people, "plain features")
-        return np.arange(self.size)
-
-    def _check_names(self, people: Population) -> None:
-        if None not in (people.names, self.features) and people.names != self.features:
+        plain = self.schema is None
+        if (plain or not people.schema) and None not in (people.names, self.features) and people.names != self.features:
             raise DataError(
                 f"card: must be for the plan's features {list(people.names or ())}, got one for "
                 f"{list(self.features or ())}; use plan.card()."
             )
+        found = self._places_in(people)
+        if found is None:
+            none, got = "" if people.schema else ", and the plan is of none", "plain features" if plain else "others"
+            raise DataError(
+                f"card: must be for a table of the plan's columns, kinds and levels{none}, got one for {got}; "
+                "use plan.card()."
+            )
+        return found
 
-    def _of_others(self, people: Population, got: str) -> DataError:
-        none = "" if people.schema else ", and the plan is of none"
-        return DataError(
-            f"card: must be for a table of the plan's columns, kinds and levels{none}, got one for {got}; "
-            "use plan.card()."
-        )
+    def _places_in(self, people: Population) -> NDArray[np.intp] | None:
+        return None if people.schema else np.arange(self.size)
 
     def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
         """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""

@@ -46,14 +46,8 @@ class TableCard(Card):
         model = self.broadcast.model
         return Scaled(model, frozen=self.table.scaled == "frozen") if self.table.scaled else model
 
-    def places_in(self, people: Population) -> NDArray[np.intp]:
-        """Return where on the card the coordinates (d,) of people are; raise where it is not for such a table."""
-        if people.encoding is None:
-            self._check_names(people)
-        found = None if people.encoding is None else self.table.places_in(people.encoding)
-        if found is None:
-            raise self._of_others(people, "others")
-        return found
+    def _places_in(self, people: Population) -> NDArray[np.intp] | None:
+        return None if people.encoding is None else self.table.places_in(people.encoding)
 
     def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
         """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""

@@ -170,17 +170,12 @@ class TableTerms:
 
     def values_of(self, point: Array) -> dict[str, Any]:
         """Return a person's values by column, as Python's own text, numbers and booleans."""
+        read: dict[str, Any] = {"ordinal": round, "boolean": bool, "integer": round, "number": float}
         values: dict[str, Any] = {}
         for each, place in zip(self.columns, self.places, strict=True):
-            column, number = each.column, float(point[place.start])
-            if column.kind == "category":
-                values[column.name] = column.levels[int(point[place].argmax())]
-            elif column.kind == "ordinal":
-                values[column.name] = column.levels[round(number)]
-            elif column.kind == "boolean":
-                values[column.name] = bool(number)
-            else:
-                values[column.name] = round(number) if column.kind == "integer" else number
+            name, kind, levels = each.column.name, each.column.kind, each.column.levels
+            held = point[place].argmax() if kind == "category" else read[kind](float(point[place.start]))
+            values[name] = levels[held] if kind in ("category", "ordinal") else held
         return values
 
 
