@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,8 +120,10 @@ class OnlinePlan(MemberPlan):
         for number, pairs in enumerate(self.signals):
             for place, (parameters, signal) in enumerate(pairs):
                 arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
         with replace_atomically(Path(path), private=True) as file:
-            np.savez(file, **arrays)
+            file.write(buffer.getvalue())
 
     @classmethod
     @with_near_names
