@@ -14,8 +14,7 @@ from support.black_boxes import ChangesItsInputs, CountedNeighbours, FailsAfter,
 
 import oar
 from oar.estimators.black_box import Rate
-from oar.plans.lever_plan import LeverPlan
-from oar.plans.plan import MemberPlan
+from oar.plans.plan import LeverPlan, MemberPlan
 from oar.retraining.black_box import BlackBoxTraining, LabelDistance
 from oar.retraining.contribution import Contribution
 

@@ -12,7 +12,7 @@ import oar
 from oar.errors import DataError, OptionError
 from oar.online import FullRefit
 from oar.plans import MemberPlan
-from oar.report.files.moves import changes_of
+from oar.plans.moves.changes_table import changes_of
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2

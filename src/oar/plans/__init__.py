@@ -2,8 +2,7 @@
 
 from oar.plans.cards.card import Card
 from oar.plans.cards.table.terms import Answer
-from oar.plans.lever_plan import LeverPlan
-from oar.plans.plan import ClassPlan, MemberPlan, Plan
+from oar.plans.plan import ClassPlan, LeverPlan, MemberPlan, Plan
 from oar.plans.result import Audit, Independence, Proposal, QueryOutcome, Result
 from oar.plans.robustness import Robustness
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,11 @@ from oar.errors import DataError, OptionError
 from oar.people import Chunk
 from oar.people.labels import Codes, label_array
 from oar.people.parts.population import StreamedPopulation
-from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, is_series, row_values
+from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, index_of_row, is_series, row_values
 from oar.people.wording import counted
 from oar.plans.cards.card import Card
-from oar.plans.cards.publish import publish
-from oar.plans.cards.publish_classes import class_card
-from oar.plans.moves.table_out import changed_cells, encoding_of, moved_table, query_after
+from oar.plans.cards.publish import class_card, publish
+from oar.plans.moves.changes_table import changed_cells, encoding_of, features_after, lever_cells
 from oar.plans.refits import Refits
 from oar.problem import Problem
 from oar.progress import Progress
@@ -41,27 +40,21 @@ class Plan:
     Attributes:
         problem: the problem of the plan.
         query_move: (d,), the query's own move; zero in purely collective plans.
+        files: the stamp that changes when a file that people were read from does; None where nobody can tell.
+        contents: a digest of every part of people in files, which the first pass of an audit or of writing is held to.
     """
 
     problem: Problem
     query_move: NDArray[np.float64]
+    files: frozenset | None = field(init=False, default=None)
+    contents: tuple[str | None, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Refuse a move of the query of another shape; whether it is allowed is for the audit to say."""
         self._check_shape("query_move", (self.problem.people.dimensions,))
         if isinstance(self.problem.people, StreamedPopulation):
-            object.__setattr__(self, "_files", self.problem.people.stamps())
-            object.__setattr__(self, "_contents", self.problem.people.contents())
-
-    @property
-    def files(self) -> frozenset | None:
-        """The stamp that changes when a file that people were read from does; None where nobody can tell."""
-        return getattr(self, "_files", None)
-
-    @property
-    def contents(self) -> tuple[str | None, ...] | None:
-        """A digest of every part of people in files, which the first pass of an audit or of writing is held to."""
-        return getattr(self, "_contents", None)
+            object.__setattr__(self, "files", self.problem.people.stamps())
+            object.__setattr__(self, "contents", self.problem.people.contents())
 
     def check_files(self) -> None:
         """Refuse to go on with people whose files have changed since the plan was made, as far as can be seen at once.
@@ -123,7 +116,6 @@ class Plan:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Show who acts, in one line; moves are for `moves` and `changes`."""
         query = f"the query {'moves' if self.query_move.any() else 'stays'}"
         return f"{type(self).__name__}({'; '.join([*self._actors(), query])})"
 
@@ -137,7 +129,7 @@ class Plan:
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
-        return moved_table(self)
+        return encoding_of(self).decode(features_after(self), self.problem.people.index)
 
     def changes(self) -> Any:
         """Return what changes, for people with a schema: a DataFrame of person, column, before and after.
@@ -154,7 +146,8 @@ class Plan:
 
     def query_row(self) -> Any:
         """Return the query after its own move, for people with a schema: a DataFrame of one row, in their dtypes."""
-        return query_after(self)
+        point = self.problem.query_features + self.query_move
+        return encoding_of(self).decode_row(point, index_of_row(self.problem.query.features)).frame
 
     def robustness(
         self,
@@ -207,17 +200,15 @@ class Plan:
         problem, people = self.problem, self.problem.people
         problem.only_one_refit("a card")
         classes = None if problem.regresses else people.classes
-        model = problem.model.written_down(people)
         size = people.dimensions
-        ours = (model.name, problem.allowance.norm, classes, size)
+        ours = (problem.model.written_down(people).name, problem.allowance.norm, classes, size)
         theirs = (card.model, card.norm, card.classes, size if card.schema else card.size)  # levels may be pooled
         if ours != theirs:
             raise DataError(
                 "card: must be for the plan's model, norm, classes and number of features, "
                 f"{_listed(ours)}, got {_listed(theirs)}; use plan.card()."
             )
-        places = card.places_in(people)
-        goal = problem.published_goal
+        places, goal = card.places_in(people), problem.published_goal
         if goal != card.goal:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
@@ -239,7 +230,6 @@ class MemberPlan(Plan):
     signal: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse moves for another number of people or features."""
         super().__post_init__()
         self._check_shape("each", (self.problem.people.size, self.problem.people.dimensions))
 
@@ -257,7 +247,7 @@ class MemberPlan(Plan):
         return as_given(self.each.copy(), people.names, people.index)
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
-        """Return the moves of some consecutive people of the problem's population."""
+        """Return their moves."""
         return self.each[chunk.start : chunk.stop]
 
     def signature(self) -> bytes:
@@ -285,6 +275,72 @@ class MemberPlan(Plan):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class LeverPlan(MemberPlan):
+    """Everyone's move, everyone's label, and who leaves.
+
+    Attributes:
+        targets: class shares (n, k) in the order of the classes, or values (n, m) where those are regressed.
+        away: (n,), who takes its data away.
+    """
+
+    targets: NDArray[np.float64] = None  # type: ignore[assignment]  # fields before it have defaults
+    away: NDArray[np.bool_] = None  # type: ignore[assignment]
+
+    def contribution(self) -> Contribution:
+        """Return what everyone hands in if all do as planned: moves, targets and weights."""
+        weights = np.where(self.away, 0.0, self.problem.people.row_weights)
+        return replace(super().contribution(), targets=self.targets, weights=weights)
+
+    def labels(self) -> Any:
+        """Return everyone's label after the plan, as labels were given: one a person, or rows of shares or values.
+
+        Soft labels that are planned for people with single labels are rows, with a column for each class. With the
+        caller's index, where there was one.
+        """
+        people, rows = self.problem.people, self.targets
+        if not people.has_label_rows:
+            if self.problem.regresses:
+                return people.column(rows[:, 0].copy())
+            if np.isin(rows, (0.0, 1.0)).all():
+                return people.column(people.relabelled(rows.argmax(axis=1).astype(np.int32)))
+        if people.index is None:
+            return rows.copy()
+        import pandas
+
+        columns = range(rows.shape[1]) if self.problem.regresses else list(people.classes)
+        return pandas.DataFrame(rows.copy(), index=people.index, columns=columns)
+
+    def leavers(self) -> Any:
+        """Return who leaves: n booleans, a Series where there is an index."""
+        return self.problem.people.column(self.away.copy())
+
+    def lever_cells(self) -> list[Any]:
+        """Return the rows of `changes` that are about labels and leavers, by the positions of people."""
+        return lever_cells(self, self.targets, self.away)
+
+    def _actors(self) -> list[str]:
+        people = self.problem.people
+        labels = people.target_rows(self.problem.regresses)
+        relabelled, leavers = int((labels != self.targets).any(axis=1).sum()), int(self.away.sum())
+        return [
+            *super()._actors(),
+            counted(relabelled, "label changes", "labels change"),
+            counted(leavers, "member leaves", "members leave"),
+        ]
+
+    def card(self) -> Card:
+        """Refuse: a card tells members how to move, and nothing else."""
+        raise DataError(
+            "plan: it changes labels or has members leave, which a card cannot tell; hand members their rows of "
+            "plan.moves(), plan.labels() and plan.leavers()."
+        )
+
+    def followed(self, card: Card) -> MemberPlan:
+        """Refuse, as there is no card for such a plan."""
+        raise DataError("card: must belong to a plan of moves alone, and this plan also changes labels or weights.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPlan(Plan):
     """One direction a class.
 
@@ -298,7 +354,6 @@ class ClassPlan(Plan):
     directions: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Refuse directions for another number of classes or features."""
         super().__post_init__()
         self._check_shape("directions", (len(self.problem.people.classes), self.problem.people.dimensions))
 
@@ -338,9 +393,8 @@ class ClassPlan(Plan):
     def _radii(self, table: Table, codes: Codes, budget: Any) -> float | NDArray[np.float64]:
         size = len(table.values)
         if budget is not None:
-            if is_single_budget(budget):
-                return check_budget(budget, "budget")
-            return row_values(budget, size, table.index, "budget")
+            single = is_single_budget(budget)
+            return check_budget(budget, "budget") if single else row_values(budget, size, table.index, "budget")
         allowance = self.problem.allowance
         if allowance.same_for_everyone:
             return float(allowance.budget)
@@ -384,9 +438,9 @@ class ClassMoves:
 
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return the moves of some consecutive people."""
-        if self.allowance.same_for_everyone:
-            return self.scaled(chunk.codes, float(self.allowance.budget))
-        return self.scaled(chunk.codes, self.allowance.of(chunk.start, chunk.stop))
+        allowance = self.allowance
+        same = allowance.same_for_everyone
+        return self.scaled(chunk.codes, float(allowance.budget) if same else allowance.of(chunk.start, chunk.stop))
 
     def scaled(self, codes: NDArray[np.int32], radii: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return moves of people with these codes and radii."""

@@ -28,7 +28,6 @@ class Refits:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Read what the plan hands out."""
         self.retraining = retraining_of(plan.problem)
         self.problem, self.query_move = plan.problem, plan.query_move
         self.features, self.before = self.retraining.features, self.retraining.before

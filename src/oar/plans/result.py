@@ -26,6 +26,7 @@ ROUNDING = 1e-6, 1e-9  # the share of a loss, and the loss, by which a refit may
 FELT = 1e-12  # a loss below which another is not told apart: it is a difference of larger numbers
 MET = 1e-7  # share of a loss within which it meets a bound that is on the safe side of rounding
 MUCH = 1e-3, 1e-6  # and by which it may differ from what the solver expects
+UNPROMISED = "Here a collective is not promised to do as well as an individual: compare oar.individual."
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +85,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class QueryOutcome:
-    """The outcome of a fresh refit for one query.
+    """The outcome of a fresh refit for one query; what is not named here is as in `Audit`.
 
     Attributes:
-        prediction_before, prediction: as predicted before any move and after all moves.
-        loss_before, loss: the goal loss.
-        margin: how far it is on the goal's side. tie: the margin below which this is a tie.
-        success_before, success: whether the goal is reached.
         probability_before, probability: of the goal, by a softmax of the outputs; None where values are predicted.
     """
 
@@ -108,15 +105,9 @@ class QueryOutcome:
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """The outcome of the replay after one round, without and with the plan; a single refit is one round.
+    """The outcome of the replay after one round, 0, 1, …, without and with the plan; a single refit is one round.
 
-    Attributes:
-        number: the round, 0, 1, ….
-        loss_before, loss: the goal loss at the model of that round. prediction_before, prediction: what it predicts.
-        margin: how far the query is on the goal's side. tie: how little of that is a tie.
-        success_before, success: whether the goal is reached.
-        movers: how many members of that round move. effort: the sum of their moves' norms.
-        queries: the outcome for each query.
+    All else is as in `Audit`, of the model of that round and of the members who move in it.
     """
 
     number: int
@@ -134,38 +125,40 @@ class RoundOutcome:
 
 
 class Independence(StrEnum):
-    """The independence of an audit's refit from the solver's own code; `meaning` is a sentence.
+    """The independence of an audit's refit from the solver's own code; `meaning` says what was and was not shared.
 
     >>> Independence.IMPLEMENTATION.value
     'another implementation'
     """
 
-    IMPLEMENTATION = "another implementation"
-    OPTIMISER = "another optimiser on the same risk"
-    REPEATED = "the model's own training, repeated"
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        """What was and what was not shared."""
-        return _MEANINGS[self]
+    def __new__(cls, value: str, meaning: str) -> Independence:
+        """Give a member its meaning."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    IMPLEMENTATION = (
+        "another implementation",
+        "The refit shares no code with the solver: risk and training are written elsewhere.",
+    )
+    OPTIMISER = (
+        "another optimiser on the same risk",
+        "The refit is the model's own, and an optimiser of another library (SciPy), which is given the model's own "
+        "risk, finds the same minimum, or none lower around it.",
+    )
+    REPEATED = (
+        "the model's own training, repeated",
+        "The refit runs the model's own training once more, from its start and on the moved data: training is what "
+        "defines this model, and nobody else's code confirms where it ends.",
+    )
 
     @classmethod
     def weakest(cls, several: list[Independence]) -> Independence:
         """Return the least independent of several."""
         return max(several, key=list(cls).index)
-
-
-_MEANINGS = {
-    Independence.IMPLEMENTATION: "The refit shares no code with the solver: risk and training are written elsewhere.",
-    Independence.OPTIMISER: (
-        "The refit is the model's own, and an optimiser of another library (SciPy), which is given the model's own "
-        "risk, finds the same minimum, or none lower around it."
-    ),
-    Independence.REPEATED: (
-        "The refit runs the model's own training once more, from its start and on the moved data: training is what "
-        "defines this model, and nobody else's code confirms where it ends."
-    ),
-}
 
 
 def yes(said: bool) -> str:
@@ -242,7 +235,6 @@ class Audit(ShownAsText):
         return sum(one.success for one in self.queries) / max(1, len(self.queries))
 
     def __str__(self) -> str:
-        """Show a table of what the refit found."""
         acts = [f"{counted(self.movers, 'member moves', 'members move')} (effort {self.effort:.4g})"]
         acts += [counted(self.relabelled, "label changes", "labels change")] if self.relabelled else []
         acts += [counted(self.leavers, "member leaves", "members leave")] if self.leavers else []
@@ -346,7 +338,7 @@ class Result:
         tolerance = getattr(model, "tolerance", None)  # of an estimator that others wrote
         if tolerance is None or not (np.isfinite(self.loss) and np.isfinite(expected)) or not self._unexpected:
             return ""
-        from oar.plans.explain.early_stopping import settled_loss  # which reads plans, as results do
+        from oar.plans.explain.cautions import settled_loss  # which reads plans, as results do
 
         settled = settled_loss(self.plan)
         if not abs(settled - expected) <= self._slack(expected, *MUCH):
@@ -371,10 +363,8 @@ class Result:
     @property
     def exact(self) -> bool:
         """Whether the plan is proved to be globally optimal: the audited loss meets `bound`, to seven digits."""
-        loss, bound = self.loss, self.proof.bound
-        if not self.proposal.exact or self.disagreement or not np.isfinite(loss):
-            return False
-        return bool(loss - bound <= MET * abs(loss) + FELT)
+        taken = self.proposal.exact and not self.disagreement and np.isfinite(self.loss)
+        return bool(taken and self.loss - self.proof.bound <= MET * abs(self.loss) + FELT)
 
     @property
     def gap(self) -> float:
@@ -452,7 +442,7 @@ class Result:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings before the plan is followed: moves that leave the range of the data by much."""
-        from oar.plans.explain.extrapolation import beyond_range
+        from oar.plans.explain.cautions import beyond_range
 
         return beyond_range(self.plan)
 
@@ -464,28 +454,23 @@ class Result:
         ended = self.proposal.ended if self.status is Status.STOPPED_EARLY else ""
         if self.status is Status.ACHIEVED and not self.proposal.finished and self.proposal.ended:
             ended = f"The search for a still lower loss was not finished. {self.proposal.ended}"
-        already = self.status is Status.ALREADY
-        suffices = "" if already or self.disagreement else self.proposal.suffices
-        promise = "Here a collective is not promised to do as well as an individual: compare oar.individual."
-        promise = "" if self.proposal.promised else promise
-        return " ".join(
-            sentence
-            for sentence in (
-                self._advice_now,
-                self.disagreement or self.stopped_early,
-                self._asked,
-                self.lowered_all_the_same,
-                ended,
-                self._choice,
-                self.proposal.why if self.audit.movers else "",
-                suffices,
-                promise,
-                self.problem.caution,
-                *self._outside(),
-                *self.warnings,
-            )
-            if sentence
+        how = "proved to be the best" if self.exact else "the best that were found, not proved to be"
+        chosen = f"{self.proposal.chosen}: {how}." if self.proposal.chosen else ""
+        sentences = (
+            self._advice_now,
+            self.disagreement or self.stopped_early,
+            self._asked,
+            self.lowered_all_the_same,
+            ended,
+            chosen,
+            self.proposal.why if self.audit.movers else "",
+            "" if self.status is Status.ALREADY or self.disagreement else self.proposal.suffices,
+            "" if self.proposal.promised else UNPROMISED,
+            self.problem.caution,
+            *self._outside(),
+            *self.warnings,
         )
+        return " ".join(filter(None, sentences))
 
     @property
     def _advice_now(self) -> str:
@@ -502,14 +487,6 @@ class Result:
     def _asked(self) -> str:
         """What is lowered, where that is not what was asked for itself."""
         return ""
-
-    @property
-    def _choice(self) -> str:
-        """Which members were chosen, and whether others would do better."""
-        if not self.proposal.chosen:
-            return ""
-        how = "proved to be the best" if self.exact else "the best that were found, not proved to be"
-        return f"{self.proposal.chosen}: {how}."
 
     def _outside(self) -> list[str]:
         """Return what there is to say of a black box: how it was planned for, what was asked of it, and noticed."""
@@ -539,13 +516,11 @@ class Result:
         """
         import pandas
 
-        columns = (
-            "loss_before", "loss", "prediction_before", "prediction", "margin", "success_before", "success", "movers",
-            "effort",
-        )  # fmt: skip
-        told = [{"round": one.number} | {name: getattr(one, name) for name in columns} for one in self.audit.rounds]
+        names = [name for name in RoundOutcome.__dataclass_fields__ if name not in ("tie", "queries")]
+        told = [{name: getattr(one, name) for name in names} for one in self.audit.rounds]
         levers = {name: getattr(self.proposal, name) for name in ("leverage", "leverage_left")}
-        return pandas.DataFrame(told).assign(**{name: one for name, one in levers.items() if one is not None})
+        known = {name: one for name, one in levers.items() if one is not None}
+        return pandas.DataFrame(told).rename(columns={"number": "round"}).assign(**known)
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: a map of moves for two plain features, else effort by column.
@@ -557,24 +532,20 @@ class Result:
         return picture_of(self)
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook: what the audit found, as a small table."""
         from oar.plans.plots import summary_table
 
         return summary_table(self)
 
     def _predicts(self) -> str:
+        goal, queries, rate = self.problem.goal_words, self.audit.queries, self.audit.rate
         if self.problem.several:
-            got = sum(one.success for one in self.audit.queries)
-            return (
-                f"{got:,} of {counted(len(self.audit.queries), 'query gets', 'queries get')} {self.problem.goal_words}"
-            )
-        if self.audit.rate is not None:
-            often = f"{self.audit.rate.successes} of {self.audit.rate.refits} refits"
-            return f"reaches {self.problem.goal_words} in {often}"
-        return f"predicts {self.prediction!r}, goal {self.problem.goal_words}"
+            got = sum(one.success for one in queries)
+            return f"{got:,} of {counted(len(queries), 'query gets', 'queries get')} {goal}"
+        if rate is not None:
+            return f"reaches {goal} in {rate.successes} of {rate.refits} refits"
+        return f"predicts {self.prediction!r}, goal {goal}"
 
     def __repr__(self) -> str:
-        """Show the outcome in one line."""
         levers, audit = self.problem.levers, self.audit
         changes = "; " + counted(audit.relabelled, "label changes", "labels change") if levers.relabel.given else ""
         changes += "; " + counted(audit.leavers, "member leaves", "members leave") if levers.withhold.given else ""

@@ -22,10 +22,9 @@ from oar.checks import check_not_negative, check_seed, check_whole
 from oar.errors import DataError, OptionError
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
-from oar.plans.moves.table_out import columns_of
+from oar.plans.moves.changes_table import columns_of
 from oar.plans.plan import Plan
 from oar.plans.refits import Refits
-from oar.problem import Problem
 from oar.progress import Progress, step_line
 from oar.retraining.contribution import Contribution
 
@@ -103,7 +102,6 @@ class Robustness(ShownAsText):
         )
 
     def __str__(self) -> str:
-        """Show what was asked and what came of it, in a table."""
         low, high = self.interval
         asked = [
             (self.defection, f"each of {counted(self.actors, 'actor', 'actors')} stays out at {self.defection:g}"),
@@ -122,7 +120,6 @@ class Robustness(ShownAsText):
         return lined_up(rows)
 
     def __repr__(self) -> str:
-        """Show the success rate in one line."""
         low, high = self.interval
         return f"Robustness(success {self.success_rate:.0%} [{low:.0%}, {high:.0%}] in {self.draws:,} draws)"
 
@@ -131,7 +128,14 @@ def robustness(
     plan: Plan, defection: float, noise: float, stale: float, draws: int, seed: int, progress: Progress
 ) -> Robustness:
     """Return what comes of a plan, draw by draw; see `Plan.robustness`."""
-    _check(defection, noise, stale, draws, seed)
+    for argument, value in (("defection", defection), ("noise", noise), ("stale", stale)):
+        check_not_negative(argument, value)
+        if argument != "noise" and value > 1:
+            raise DataError(f"{argument}: must be a probability between 0 and 1, got {value!r}.")
+    if not (defection or noise or stale):
+        raise OptionError("defection, noise, stale: at least one must be above 0, got none; say what may go wrong.")
+    check_whole("draws", draws)
+    check_seed(seed)
     if stale > 0:
         plan.problem.only_one_refit("who has gone by the time of the refit (stale)")
     refits = Refits(plan)
@@ -160,31 +164,9 @@ def robustness(
             losses[draw], successes[draw] = refits.verdict(_replaced(refits, given, gone, donors))
             acted[draw], replaced[draw] = np.unique(persons[acting]).size, gone.sum()
             on_step(draw + 1, float(losses[draw]), np.inf)
-    return Robustness(
-        losses,
-        successes,
-        acted,
-        replaced,
-        several.size,
-        planned.loss,
-        planned.success,
-        before.loss,
-        float(defection),
-        float(noise),
-        float(stale),
-        int(seed),
-    )
-
-
-def _check(defection: Any, noise: Any, stale: Any, draws: Any, seed: Any) -> None:
-    for argument, value in (("defection", defection), ("noise", noise), ("stale", stale)):
-        check_not_negative(argument, value)
-        if argument != "noise" and value > 1:
-            raise DataError(f"{argument}: must be a probability between 0 and 1, got {value!r}.")
-    if not (defection or noise or stale):
-        raise OptionError("defection, noise, stale: at least one must be above 0, got none; say what may go wrong.")
-    check_whole("draws", draws)
-    check_seed(seed)
+    asked = float(defection), float(noise), float(stale), int(seed)
+    found = losses, successes, acted, replaced, several.size
+    return Robustness(*found, planned.loss, planned.success, before.loss, *asked)
 
 
 def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[np.intp]) -> Contribution:
@@ -199,35 +181,25 @@ def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[n
 
 
 class InexactMoves:
-    """Moves that are carried out inexactly.
-
-    A number that moves misses its aim by a Gaussian error, `noise` standard deviations of that feature wide. Of a
-    table, what comes in steps stays in steps and within what limits allow of that column, and a switch of a category or
-    a boolean does not happen, with probability `noise` (at most 1).
-    """
+    """Moves that are carried out inexactly: numbers miss their aim by a Gaussian error; see `Plan.robustness`."""
 
     def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
-        """Settle what moves, how far it may be off, and where it must stay."""
         problem, columns, weights = plan.problem, columns_of(plan.problem.people), plan.problem.people.row_weights
         self._noise = noise
         widths = noise * spreads_of(refits.features, weights / weights.sum())
-        self._switches: list[slice] = []
-        for column in columns.schema:
-            if column.kind in ("category", "boolean"):
-                place = columns.places[column.name]
-                self._switches.append(place)
-                widths[place] = 0.0
+        switched = (column.name for column in columns.schema if column.kind in ("category", "boolean"))
+        self._switches = [columns.places[name] for name in switched]
+        for switch in self._switches:
+            widths[switch] = 0.0
         self._numbers = np.flatnonzero((widths > 0) & refits.moves.any(axis=0))
         self._widths = widths[self._numbers]
         self._lower, self._upper, self._steps = -np.inf, np.inf, np.zeros(self._numbers.size)  # type: Any, Any, Array
-        if problem.limits is not None:
-            self._keep_to(problem, len(weights))
-
-    def _keep_to(self, problem: Problem, size: int) -> None:
-        """Find everyone's room in each number that moves, as changes, and the steps that it is taken in."""
-        measured = problem.measured(False)
+        if problem.limits is None:
+            return
+        measured = problem.measured(False)  # everyone's room in each number that moves, as changes, and its steps
         _, own, place = np.intersect1d(self._numbers, measured.columns, return_indices=True)
-        self._lower, self._upper = np.full((2, size, self._numbers.size), np.inf) * np.array([-1.0, 1.0])[:, None, None]
+        shape = len(weights), self._numbers.size
+        self._lower, self._upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         self._lower[:, own] = (measured.unruled.lower / measured.costs)[:-1, place]  # the query is last
         self._upper[:, own] = (measured.unruled.upper / measured.costs)[:-1, place]
         self._steps[own] = measured.steps[place]
@@ -241,10 +213,8 @@ class InexactMoves:
         if stepped.any():
             steps = self._steps[stepped]
             # Bounds that are no whole number of steps lie between two; the slack is for rounding in their division.
-            least, most = (
-                np.ceil(self._lower[:, stepped] / steps - 1e-9),
-                np.floor(self._upper[:, stepped] / steps + 1e-9),
-            )
+            least = np.ceil(self._lower[:, stepped] / steps - 1e-9)
+            most = np.floor(self._upper[:, stepped] / steps + 1e-9)
             ends[:, stepped] = np.clip(np.rint(ends[:, stepped] / steps), least, most) * steps
         found[:, self._numbers] = np.where(aims != 0, ends, 0.0)
         for place in self._switches:

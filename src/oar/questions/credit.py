@@ -35,7 +35,7 @@ from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.explain.effort import Efforts
-from oar.plans.moves.table_out import QUERY
+from oar.plans.moves.changes_table import QUERY
 from oar.plans.refits import Refits
 from oar.progress import OnStep, Progress, silent, step_line
 from oar.retraining.rollout import RolloutTraining

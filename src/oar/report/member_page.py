@@ -28,7 +28,7 @@ from oar.pictures.markup import source_hash
 from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
-from oar.plans.cards.parameter_layout import is_laid_out
+from oar.plans.cards.table.score import is_laid_out
 from oar.questions.collateral import way_words
 from oar.report.plan.answer import unable_words
 
@@ -66,13 +66,25 @@ def member_page(
         whom: the organiser's own words on who asks; empty to say nothing of that.
     """
     style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
-    told = {"title": title, "outcome": outcome, "note": note, "about": words_for_members(card, facts or {}, whom)}
-    data = {"card": as_json(card), "supported": computes_in_browser(card)} | told
+    facts = facts or NOTHING
+    about = {  # sentences by question
+        "whom": _whom(card, facts, whom),
+        "asks": [*_asks(card), *_two_ways(facts)],
+        "mine": _mine(_of_card(facts)),
+        "otherwise": [VOLUNTARY, ANYHOW, *_otherwise(facts)],
+    }
+    # The page knows the models that have closed forms; with others members need `oar respond`.
+    supported = card.broadcast is None or is_laid_out(card.broadcast.model)
+    told = {"title": title, "outcome": outcome, "note": note, "about": about}
+    data = json.dumps({"card": as_json(card), "supported": supported} | told, allow_nan=False)
+    # It cannot end its script element: this means the same, and holds no <, > or &. U+2028 and U+2029, and everything
+    # else beyond ASCII, json.dumps has escaped already.
+    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = {
         "policy": POLICY.format(script=source_hash(script), style=source_hash(style)),
         "style": style,
         "script": script,
-        "card": _inert(json.dumps(data, allow_nan=False)),
+        "card": inert,
     }
     html = _part("member.html")
     for name, text in parts.items():
@@ -88,31 +100,8 @@ def write_member_page(card: Card, path: str | Path, **told: Any) -> None:
     write_text(path, member_page(card, **told))
 
 
-def computes_in_browser(card: Card) -> bool:
-    """Report whether a card's model has closed forms, which the page knows; otherwise members need `oar respond`."""
-    return card.broadcast is None or is_laid_out(card.broadcast.model)
-
-
 def _part(name: str) -> str:
     return (files("oar.report") / "pages" / name).read_text(encoding="utf-8")
-
-
-def _inert(text: str) -> str:
-    """Return JSON that cannot end its script element: it means the same, and holds no <, > or &.
-
-    U+2028 and U+2029, and everything else beyond ASCII, json.dumps has escaped already.
-    """
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def words_for_members(card: Card, facts: Facts = NOTHING, whom: str = "") -> dict[str, list[str]]:
-    """Return sentences by question, "whom", "asks", "mine" and "otherwise", from what `member_page` is told."""
-    return {
-        "whom": _whom(card, facts, whom),
-        "asks": [*_asks(card), *_two_ways(facts)],
-        "mine": _mine(_of_card(facts)),
-        "otherwise": [VOLUNTARY, ANYHOW, *_otherwise(facts)],
-    }
 
 
 def _whom(card: Card, facts: Facts, whom: str) -> list[str]:
@@ -150,12 +139,11 @@ def _two_ways(facts: Facts) -> list[str]:
     found = facts.get("card") or {}
     if found.get("success") is None:
         return []
-    reached = found["success"], facts["outcome"]["success"]
-    achieved = [f"the goal is {'reached' if success else 'missed'}" for success in reached]
+    page, listed = ("reached" if each["success"] else "missed" for each in (found, facts["outcome"]))
     return [
         f"The organiser also has a list of changes (moves.csv), which may ask something else of you: follow this page "
-        f"or that list, and not both. By a refit each: if everyone follows this page, {achieved[0]}; if everyone "
-        f"follows that list, {achieved[1]}."
+        f"or that list, and not both. By a refit each: if everyone follows this page, the goal is {page}; if everyone "
+        f"follows that list, the goal is {listed}."
     ]
 
 
@@ -189,10 +177,9 @@ def _mine(found: Facts) -> list[str]:
 
 
 def _otherwise(facts: Facts) -> list[str]:
-    said: list[str] = []
     if not facts:
-        return said
-    found = _of_card(facts)
+        return []
+    said, found = [], _of_card(facts)
     row = found.get("bystanders", NOTHING)
     if row.get("people") and row["away"] is not None:
         ways = way_words(found["prediction"], row, "have")

@@ -31,17 +31,13 @@ def moves(facts: Facts) -> Markup:
         f"effort by column, largest first: {', '.join(shortened(row['column'], 30) for row in first)}",
     )
     total = sum(row["effort"] or 0.0 for row in columns) or 1.0
-    rows = [
-        (
-            shortened(row["column"]),
-            number(row["movers"]),
-            number(row["effort"]),
-            _part(row["effort"], total),
-            row["change"],
-        )
-        for row in columns[:MOST_ROWS]
-    ]
-    listed = table(["column", "people", "effort", "share of it", "change"], rows, "largest effort first")
+
+    def cells(row: Facts) -> tuple[str, ...]:
+        share = _part(row["effort"], total)
+        return shortened(row["column"]), number(row["movers"]), number(row["effort"]), share, row["change"]
+
+    header = ["column", "people", "effort", "share of it", "change"]
+    listed = table(header, list(map(cells, columns[:MOST_ROWS])), "largest effort first")
     more = len(columns) - MOST_ROWS
     unit = f"Effort is in the units of the budget: {facts['asked']['budget_unit']}."
     if facts["asked"]["norm"] != "1":
@@ -96,8 +92,7 @@ def glance(facts: Facts) -> Markup | str:
 
 def card_effects(facts: Facts) -> str | None:
     """Return what happens to people where everyone answers the card, in words; None where that is not known."""
-    found = (facts["card"] or {}).get("collateral")
-    return (found["effects"] or None) if found else None
+    return ((facts["card"] or {}).get("collateral") or {}).get("effects") or None
 
 
 def standing(row: Facts, score: str) -> tuple[str, ...]:
@@ -139,10 +134,7 @@ def collateral(facts: Facts) -> Markup:
         return tag("p", "It was not computed: the model could not be refitted.")
     acting = "change their data"
     header = ["", "people", "prediction changes", "of them", "towards the goal", "away from it"]
-    rows = [
-        ("do nothing", *_changes(found["bystanders"])),
-        (acting, *_changes(found["actors"])),
-    ]
+    rows = [("do nothing", *_changes(found["bystanders"])), (acting, *_changes(found["actors"]))]
     parts: list[Markup | str] = [table(header, rows)]
     for key, people, who in (("by_group", "bystanders", "do nothing"), ("actors_by_group", "actors", acting)):
         if found[key]:
@@ -155,10 +147,9 @@ def collateral(facts: Facts) -> Markup:
     if not facts["asked"]["classes"]:
         parts.append(tag("p", NOTICED, class_="aside"))
     parts.append(_kept(facts["asked"]["keep"], found))
-    told = percent if found["score"] == "accuracy" else number
     scores = _scores(found["score"], found["own"], found["everyone"])
     if found["held_out"]:
-        before, after = map(told, found["held_out"])
+        before, after = map(percent if found["score"] == "accuracy" else number, found["held_out"])
         scores.append((f"on {number(found['held_out_people'])} held-out people", before, after))
     return joined([*parts, tag("h3", "How good the model is"), table([found["score"], "before", "after"], scores)])
 
@@ -168,30 +159,18 @@ def _kept(limits: Facts | None, found: Facts) -> Markup | str:
     if not limits:
         return ""
     rows: list[tuple[str, ...]] = []
-    for name in (name for name, limit in limits.items() if limit is not None):
-        rows += MEASURED[name](limits[name], found)
-    return joined([tag("h3", "Limits that were asked for"), table(["", "at most", "found"], rows)])
-
-
-def _others(limit: float, found: Facts) -> list[tuple[str, ...]]:
-    return [("of those who do nothing, other prediction", percent(limit), _changes(found["bystanders"])[2])]
-
-
-def _losers(limit: float, found: Facts) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for key, who in (("actors", "change their data"), ("bystanders", "do nothing")):
+    changed, lost, worse = (limits[name] for name in ("changed", "lost", "worse"))
+    if changed is not None:
+        share = _changes(found["bystanders"])[2]
+        rows.append(("of those who do nothing, other prediction", percent(changed), share))
+    for key, who in (("actors", "change their data"), ("bystanders", "do nothing")) if lost is not None else ():
         had = round((found[key]["wanted_before"] or 0.0) * found[key]["people"])
-        rows.append((f"of those who {who} and had the goal, lose it", percent(limit), _part(found[key]["away"], had)))
-    return rows
-
-
-def _fall(limit: float, found: Facts) -> list[tuple[str, ...]]:
-    (before, after), accuracy = found["own"], found["score"] == "accuracy"
-    way, say, fall = ("falls", percent, before - after) if accuracy else ("rises", number, after - before)
-    return [(f"{found['score']} {way} by", say(limit), say(fall))]
-
-
-MEASURED = {"changed": _others, "lost": _losers, "worse": _fall}  # what was measured of each limit
+        rows.append((f"of those who {who} and had the goal, lose it", percent(lost), _part(found[key]["away"], had)))
+    if worse is not None:
+        (before, after), accuracy = found["own"], found["score"] == "accuracy"
+        way, say, fall = ("falls", percent, before - after) if accuracy else ("rises", number, after - before)
+        rows.append((f"{found['score']} {way} by", say(worse), say(fall)))
+    return joined([tag("h3", "Limits that were asked for"), table(["", "at most", "found"], rows)])
 
 
 def _changes(row: Facts) -> tuple[str, ...]:
@@ -214,8 +193,7 @@ def _part(some: float | None, whole: float) -> str:
 
 
 def _left_out(facts: Facts, name: str) -> Markup | str:
-    note = facts["left_out"].get(name)
-    return tag("p", note, class_="aside") if note else ""
+    return tag("p", facts["left_out"][name], class_="aside") if name in facts["left_out"] else ""
 
 
 def _few(hidden: bool) -> Markup | str:

@@ -74,9 +74,8 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
 
 def _with_options(answer: str) -> Markup:
     """Return a sentence in which options of the command are not broken across lines."""
-    return joined(
-        tag("span", part, class_="option") if part.startswith("--") else part for part in OPTION.split(answer)
-    )
+    parts = OPTION.split(answer)
+    return joined(tag("span", part, class_="option") if part.startswith("--") else part for part in parts)
 
 
 def _asked(asked: Facts) -> Markup:
@@ -101,10 +100,8 @@ def _asked(asked: Facts) -> Markup:
 
 def _model(asked: Facts) -> str:
     """Return what would have to be fitted to find the same numbers."""
-    settings = ", ".join(
-        f"{name} = {_word(value)}" for name, value in asked["model_settings"].items() if name != "scaler_refitted"
-    )
-    told = [asked["model"], *([settings] if settings else [])]
+    settings = (item for item in asked["model_settings"].items() if item[0] != "scaler_refitted")
+    told = list(filter(None, [asked["model"], ", ".join(f"{name} = {_word(value)}" for name, value in settings)]))
     if asked["standardised"]:
         of_table = asked["budget_unit"] == COSTS
         what = "numbers and ordered levels are standardised, flags and categories are not"
@@ -132,26 +129,18 @@ def outcome(facts: Facts) -> Markup:
         rows.insert(0, ("prediction", _word(found["prediction_before"]), _word(found["prediction"])))
     moving = f"{number(found['movers'])} of {number(asked['people'])} people move"
     acts = [f"{moving}, at an effort of {number(found['effort'])} in all."]
-    if found["relabelled"]:
-        acts.append(f"{number(found['relabelled'])} labels change.")
-    if found["leavers"]:
-        acts.append(f"{number(found['leavers'])} members leave.")
+    others = (("relabelled", "labels change"), ("leavers", "members leave"))
+    acts += [f"{number(found[name])} {what}." for name, what in others if found[name]]
     return joined([table(["", "before", "after"], rows), picture, tag("p", " ".join(acts))])
 
 
 def _each(queries: Sequence[Facts]) -> Markup:
     """List those who ask, in their order."""
-    rows = [
-        (
-            f"{place + 1}",
-            _word(one["prediction_before"]),
-            _word(one["prediction"]),
-            percent(one["probability_before"]),
-            percent(one["probability"]),
-            _yes(one["success"]),
-        )
-        for place, one in enumerate(queries[:MOST_QUERIES])
-    ]
+    rows = []
+    for place, one in enumerate(queries[:MOST_QUERIES], 1):
+        predicted = (_word(one[name]) for name in ("prediction_before", "prediction"))
+        chances = (percent(one[name]) for name in ("probability_before", "probability"))
+        rows.append((str(place), *predicted, *chances, _yes(one["success"])))
     header = ["query", "before", "after", "probability before", "probability after", "goal reached"]
     more = len(queries) - MOST_QUERIES
     return joined([table(header, rows), tag("p", f"{more:,} more: see audit.json.") if more > 0 else ""])
@@ -160,14 +149,12 @@ def _each(queries: Sequence[Facts]) -> Markup:
 def least(facts: Facts) -> Markup:
     """Tell the smallest budget and coalition that are known to do, and what is proved about smaller ones."""
     found = facts["least"]
-    words = "each: this plan's moves, cut short, still reach the goal" if _is_cut(found) else "budget that suffices"
+    is_cut = bool(found["budget_at_most"]) and not found["proved"]  # of this plan's own moves, and not of any plan
+    words = "each: this plan's moves, cut short, still reach the goal" if is_cut else "budget that suffices"
+    many = "certain ones, suffice at the plan's own budget"
     cards = known_rows(
         (words, number, found["budget_at_most"]),
-        (
-            "certain ones, suffice at the plan's own budget",
-            lambda many: f"{number(many)} people",
-            found["people_at_most"],
-        ),
+        (many, lambda people: f"{number(people)} people", found["people_at_most"]),
     )
     if not cards:
         return tag("p", _tried(facts))
@@ -176,15 +163,10 @@ def least(facts: Facts) -> Markup:
     known = [found["people_told"]] if found["people_told"] else []
     if known and facts["power"]:
         known.append(OTHERS)
-    if _is_cut(found):
+    if is_cut:
         known.append(f"Refits determined how far this plan's moves can be shortened; {SEARCHED}.")
     told = proved or [tag("p", " ".join(known), class_="aside")]
     return joined([tag("div", *boxes, class_="cards"), *told, _shaken(facts["robustness"])])
-
-
-def _is_cut(found: Facts) -> bool:
-    """Report whether the budget is of this plan's own moves, and not of any plan."""
-    return bool(found["budget_at_most"]) and not found["proved"]
 
 
 def _shaken(found: Facts | None) -> Markup | str:
@@ -192,11 +174,10 @@ def _shaken(found: Facts | None) -> Markup | str:
     if found is None:
         return ""
     good, part = round(found["success_rate"] * found["draws"]), percent(found["defection"])
-    who = "answers the card" if found["of"] == "answers" else "moves"
-    said = (
-        f"Where each who {who} does nothing with a chance of {part}, {good} of {found['draws']} refits reach the goal."
+    who, tried = "answers the card" if found["of"] == "answers" else "moves", found["draws"]
+    return tag(
+        "p", f"Where each who {who} does nothing with a chance of {part}, {good} of {tried} refits reach the goal."
     )
-    return tag("p", said)
 
 
 def _tried(facts: Facts) -> str:
@@ -219,13 +200,11 @@ def power(facts: Facts) -> Markup:
     chances = facts["outcome"]["loss_is_log_probability"]
     kept = " and limits on side effects kept" if facts["asked"]["keep"] else ""
     what, say = ("probability of the goal", percent) if chances else ("goal loss (lower is better)", loss)
-    lines = [
-        Curve(f"budget {number(budget)}", heights, reached)
-        for budget, heights, reached in zip(
-            found["budgets"], found["probabilities" if chances else "losses"], found["success"], strict=True
-        )
-    ]
-    some = _spread(len(lines), MOST_LINES)
+    heights = found["probabilities" if chances else "losses"]
+    names = (f"budget {number(budget)}" for budget in found["budgets"])
+    lines = list(map(Curve, names, heights, found["success"]))
+    # All of them, or as many with the first and the last among them
+    some = sorted({round(place * (len(lines) - 1) / (MOST_LINES - 1)) for place in range(MOST_LINES)})
     picture = curves(
         found["shares"],
         [lines[row] for row in some],
@@ -233,23 +212,13 @@ def power(facts: Facts) -> Markup:
         f"{what} against participation, for {len(some)} budgets; the table below has the numbers",
         say,
     )
-    rows = [
-        [
-            line.name,
-            *(f"{'✓' if hit else '✗'} {say(height)}" for height, hit in zip(line.heights, line.reached, strict=True)),
-        ]
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        reached = zip(line.heights, line.reached, strict=True)
+        rows.append([line.name, *(f"{'✓' if hit else '✗'} {say(height)}" for height, hit in reached)])
     header = ["share of movers", *map(percent, found["shares"])]
     numbers = table(header, rows, f"{what}; ✓ goal reached{kept}, ✗ not")
     return joined([picture, numbers, tag("p", found["note"], class_="aside") if found["note"] else ""])
-
-
-def _spread(count: int, most: int) -> list[int]:
-    """Return at most so many places, the first and the last among them."""
-    if count <= most:
-        return list(range(count))
-    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def _word(value: Any) -> str:
@@ -263,9 +232,8 @@ def _yes(value: bool) -> str:
 def certificate(facts: Facts) -> Markup:
     """Tell what the planner claims, what the audit found, and what neither proves."""
     proof, found, card = facts["certificate"], facts["outcome"], facts["card"]
-    best = "proved: no moves within these limits have a lower goal loss"
-    if not proof["exact"]:
-        best = "not proved: the best plan that was found; another one may be better"
+    open_ = "not proved: the best plan that was found; another one may be better"
+    best = "proved: no moves within these limits have a lower goal loss" if proof["exact"] else open_
     rows = [
         ("optimal", best),
         ("goal loss, audited", loss(found["loss"])),

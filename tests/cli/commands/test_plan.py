@@ -343,7 +343,7 @@ def test_gaps_weights_and_people_who_are_held_out(tmp_path):
 
 
 def test_without_pyarrow_there_is_a_csv_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("oar.report.files.moves.has_pyarrow", lambda: False)
+    monkeypatch.setattr("oar.plans.moves.changes_table.has_pyarrow", lambda: False)
     people(40).to_csv(tmp_path / "people.csv", index=False)
     said = done(
         "plan", tmp_path / "people.csv", "--target", "approved", "--query", 1, "--goal", "yes", "--budget", 0.3,

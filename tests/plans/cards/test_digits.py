@@ -13,8 +13,7 @@ from oar.models.serialize import parameter_count
 from oar.plans.cards import digits as rounding
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
-from oar.plans.cards.parameter_layout import CardSignal, in_units
-from oar.plans.cards.table.score import Scaler, TableScore
+from oar.plans.cards.table.score import CardSignal, Scaler, TableScore, in_units
 from oar.report.member_page import member_page
 from oar.report.plan.deliver import publish
 

@@ -60,7 +60,7 @@ def respond(
     """
     with clear_endings():
         from oar.plans import Card
-        from oar.report.files.moves import write_csv
+        from oar.plans.moves.changes_table import write_csv
         from oar.report.files.output_folder import check_settled
 
         check_settled(card.parent)

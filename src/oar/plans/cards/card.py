@@ -20,7 +20,6 @@ from oar.actions.sets.norms import Norm
 from oar.checks import check_that, is_listing, with_near_names
 from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
-from oar.models.protocol import Score
 from oar.people import Population
 from oar.people.labels import plain
 from oar.people.tables.arrays import as_vector, is_series
@@ -110,10 +109,9 @@ class Card:
         for words in self._doubts(row):
             warnings.warn(f"features: {words}", stacklevel=2)
         target = self._target(label)
-        own = self.budget if budget is None else budget
-        if own is None:
+        if budget is None and self.budget is None:
             raise DataError("budget: this card has no common budget, so give your own, got none.")
-        own = check_budget(own, "budget")
+        own = check_budget(self.budget if budget is None else budget, "budget")
         if own > self.most:
             raise DataError(
                 f"budget: must be at most the plan's own {self.most:g}, got {own:g}; "
@@ -123,7 +121,12 @@ class Card:
 
     def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Any:
         """Return the answer of a member whose arguments have been read."""
-        move = self.responses(row[None], target[None], np.array([budget]), self._stays(keep))[0]
+        known = list(self.features or range(self.size))
+        for name in keep:
+            if name not in known:
+                raise DataError(f"keep: must be among the card's features {known}, got {name!r}.")
+        stays = np.array([name in keep for name in known])
+        move = self.responses(row[None], target[None], np.array([budget]), stays)[0]
         if self.features is not None and is_series(features):
             import pandas
 
@@ -165,10 +168,6 @@ class Card:
         """The terms of a table's columns; of plain features there are none."""
         return TableTerms((), (), (), Scaler.none(self.size), None)
 
-    def through(self, scaler: Scaler) -> Card:
-        """Return the same with another scaler, where it has any."""
-        return self
-
     def audited_model(self) -> Differentiable | NearestCentroid:
         """Return the model that is refitted where the card is audited."""
         centroids = NearestCentroid()
@@ -176,24 +175,23 @@ class Card:
 
     def places_in(self, people: Population) -> NDArray[np.intp]:
         """Return where on the card the coordinates (d,) of people are; raise where it is not for such people."""
-        self._check_names(people)
-        if people.schema:
-            raise self._of_others(people, "plain features")
-        return np.arange(self.size)
-
-    def _check_names(self, people: Population) -> None:
-        if None not in (people.names, self.features) and people.names != self.features:
+        plain = self.schema is None
+        if (plain or not people.schema) and None not in (people.names, self.features) and people.names != self.features:
             raise DataError(
                 f"card: must be for the plan's features {list(people.names or ())}, got one for "
                 f"{list(self.features or ())}; use plan.card()."
             )
+        found = self._places_in(people)
+        if found is None:
+            none, got = "" if people.schema else ", and the plan is of none", "plain features" if plain else "others"
+            raise DataError(
+                f"card: must be for a table of the plan's columns, kinds and levels{none}, got one for {got}; "
+                "use plan.card()."
+            )
+        return found
 
-    def _of_others(self, people: Population, got: str) -> DataError:
-        none = "" if people.schema else ", and the plan is of none"
-        return DataError(
-            f"card: must be for a table of the plan's columns, kinds and levels{none}, got one for {got}; "
-            "use plan.card()."
-        )
+    def _places_in(self, people: Population) -> NDArray[np.intp] | None:
+        return None if people.schema else np.arange(self.size)
 
     def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
         """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""
@@ -213,14 +211,6 @@ class Card:
         usual = self.usual or (None,) * self.size
         return [words for one in zip(names, row, usual, strict=True) for words in doubt(*one)]
 
-    def _stays(self, keep: tuple) -> NDArray[np.bool_]:
-        """Return which features (d,) a member keeps as they are."""
-        known = list(self.features or range(self.size))
-        for name in keep:
-            if name not in known:
-                raise DataError(f"keep: must be among the card's features {known}, got {name!r}.")
-        return np.array([name in keep for name in known])
-
     def responses(self, rows: Array, targets: Array, radii: Array, stays: NDArray[np.bool_] | None = None) -> Array:
         """Return the moves (n, d) of many members, unchecked: class shares or values (n, k), one radius each.
 
@@ -232,7 +222,12 @@ class Card:
         if self.broadcast is None:
             return usual
         model = self.broadcast.model
-        score = _along(model.member_score(self.broadcast.parameters, self.broadcast.signal), free)
+        of_member = model.member_score(self.broadcast.parameters, self.broadcast.signal)
+
+        def score(rows: Array, targets: Array) -> tuple[Array, Array]:
+            values, slopes = of_member(rows, targets)
+            return values, np.where(free, slopes, 0.0)
+
         people = People(rows, np.ascontiguousarray(model.target_rows(targets)), usual, radii)
         return best_responses(score, people, self.norm, self.broadcast.pull)
 
@@ -265,16 +260,6 @@ class Card:
         from oar.plans.cards.file import read
 
         return read(Path(path))
-
-
-def _along(score: Score, free: NDArray[np.bool_]) -> Score:
-    """Return the same score, with slopes along some features alone."""
-
-    def only(rows: Array, targets: Array) -> tuple[Array, Array]:
-        values, slopes = score(rows, targets)
-        return values, np.where(free, slopes, 0.0)
-
-    return only
 
 
 def _numbers(label: Any, size: int, what: str) -> Array:

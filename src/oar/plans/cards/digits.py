@@ -27,15 +27,13 @@ from oar.actions.sets.cost_region import spreads_of
 from oar.models import GaussianNaiveBayes
 from oar.people import Population
 from oar.plans.cards.card import Broadcast, Card
-from oar.plans.cards.parameter_layout import is_laid_out, parts
-from oar.plans.cards.table.score import Scaler
+from oar.plans.cards.table.card import TableCard
+from oar.plans.cards.table.score import Scaler, is_laid_out, parts
 from oar.plans.cards.table.terms import TableTerms
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
 SHORT = 2  # significant digits of what hardly matters
-
-
 FEWEST_FIRST = (1, 2, 3, 4, 5, 6, 8, 10)  # digits of numbers
 COARSEST_FIRST = (1.0, 0.3, 0.1, 1e-3, 1e-6)  # steps of costs, by those that do not tell on anybody
 FINEST = 1e-3  # of a cost, however many people there are
@@ -58,8 +56,7 @@ class Sizes:
 def averages(people: Population) -> tuple[Array, Array]:
     """Return everyone's means and standard deviations (d,), 1 where a column never varies."""
     features = np.asarray(people.features, dtype=np.float64)
-    weights = people.first_row_weights
-    weights = weights / weights.sum()
+    weights = people.first_row_weights / people.first_row_weights.sum()
     spreads = spreads_of(features, weights)
     return weights @ features, np.where(spreads > 0, spreads, 1.0)
 
@@ -95,8 +92,10 @@ def rounded(card: Card, digits: int, sizes: Sizes) -> Card:
     found = replace(card, directions=shorter(card.directions, digits), digits=digits)
     if card.broadcast is None:
         return found
-    scaler = _scaler(card.terms.scaler, digits, sizes, _effect(card.broadcast, sizes))
-    return replace(found.through(scaler), broadcast=_broadcast(card.broadcast, digits, sizes))
+    if isinstance(found, TableCard):
+        scaler = _scaler(found.table.scaler, digits, sizes, _effect(card.broadcast, sizes))
+        found = replace(found, table=replace(found.table, scaler=scaler))
+    return replace(found, broadcast=_broadcast(card.broadcast, digits, sizes))
 
 
 def shorter(directions: Array, digits: int) -> Array:

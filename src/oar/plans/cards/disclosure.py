@@ -29,8 +29,9 @@ def telling(card: Card, problem: Problem) -> tuple[str, ...]:
     * Bounds within the people's range that have more digits than anybody would declare: a quantile, say, is made of one
       or two people's values.
     """
-    people = max(smallest_class(problem), THIRD)
-    found = []
+    everyone, found = problem.people, []
+    smallest = everyone.size if problem.regresses else everyone.class_rows().sum(axis=0).min()
+    people = max(float(smallest), THIRD)
     if (card.digits or math.inf) > 1 + math.floor(math.log10(people / THIRD)):
         found.append(f"numbers of {card.digits or 'many'} digits")
     priced, limits = _fine_costs(card, problem), (problem.limits or Limits()).columns
@@ -44,25 +45,15 @@ def telling(card: Card, problem: Problem) -> tuple[str, ...]:
     return tuple(found)
 
 
-def smallest_class(problem: Problem) -> float:
-    """Return how many people the smallest class has, or all where values are predicted."""
-    people = problem.people
-    return float(people.size if problem.regresses else people.class_rows().sum(axis=0).min())
-
-
 def _fine_costs(card: Card, problem: Problem) -> list[str]:
     """Return the columns whose costs are rounded by less than is safe."""
     if not isinstance(card, TableCard):
         return []
     places, spreads = problem.people.table.places, averages(problem.people)[1]
-    exact = tuple(
-        replace(each, cost=each.per_spread / float(spreads[places[each.column.name].start]))
-        if each.per_spread
-        else each
-        for each in card.terms.columns
-    )
-    safe = dearer(replace(card.table, columns=exact), problem.people).columns
-    pairs = zip(card.terms.columns, safe, strict=True)
+    exact = (each.per_spread / float(spreads[places[each.column.name].start]) for each in card.terms.columns)
+    both = zip(card.terms.columns, exact, strict=True)
+    columns = tuple(replace(each, cost=cost) if each.per_spread else each for each, cost in both)
+    pairs = zip(card.terms.columns, dearer(replace(card.table, columns=columns), problem.people).columns, strict=True)
     return [str(each.column.name) for each, other in pairs if each.cost < other.cost * (1 - ALMOST)]
 
 

@@ -10,18 +10,51 @@
 Labels are JSON strings, numbers, booleans, or {"tuple": [...]}. Where values are predicted `classes` is null, `outputs`
 says how many, and `goal` is a number or such a tuple. A goal of another kind is in words,
 {"wanted": "…"}. `usual` is null, or for each feature (or column) null or a range in which most people are, [0, 30000].
-`file` says what version 3 is.
+A card of version 3 is that of a table:
+
+    {"format": "oar-card", "version": 3, "oar": "0.1.0", "norm": "2", "budget": 1.0, "goal": "yes",
+     "participants": "everyone", "classes": ["no", "yes"], "outputs": 0,
+     "model": {"name": "softmax-regression", "l2": 0.001}, "scaled": "refitted", "parameters": […], "signal": […],
+     "columns": [
+       {"name": "income", "kind": "number", "levels": [], "movable": true, "lower": null, "upper": 9000,
+        "direction": "up", "step": 50, "cost": 0.0017, "choices": [], "pooled": false,
+        "per_spread": 1, "missing": [-999]},
+       {"name": "purpose", "kind": "category", "levels": ["car", "education"], "movable": true, "lower": null,
+        "upper": null, "direction": null, "step": 1, "cost": 1, "choices": [0, 1], "pooled": false,
+        "per_spread": null, "missing": []}],
+     "links": [{"text": "savings <= 5 * income", "values": {"savings": 1, "income": -5}, "changes": {}, "constant": 0}],
+     "rules": [{"text": "if purpose == 'car' then income <= 1000", "columns": ["income", "purpose"],
+                "ways": [[{"column": "income", "low": null, "high": 1000, "open": false, "levels": null,
+                           "whole": false}],
+                         [{"column": "purpose", …, "levels": [1], "whole": true}]]}],
+     "scaler": {"centres": […], "scales": […], "shift": […], "spread": […]}}
+
+Coordinates (d) are those of the columns in their order: an ordinal's rank, 0 or 1 of a boolean, and of a category one
+for each level. `norm` is "1", "2" or "inf". `model.name` may be "nearest-centroid" here too; `scaled` is null,
+"refitted" or "frozen"; `scaler` is there in any case, with round numbers by which θ and v are said. Where `pooled`, the
+last level stands for all that are not named. `table.score` says what `parameters` and `signal` are, and
+`table.terms.ColumnTerms` what a column's fields are; `cost` is of one unit of the coordinate, or of a switch, rounded
+up where it is `per_spread` by everyone's standard deviation.
+
+A link is kept where Σ values·after + Σ changes·(after − before) + constant is at most 0, or at most what it was before
+any move. A rule is kept where none of its columns has changed, or where some way holds: all of its parts do. A part is
+a link (at most 0), or a column's value between `low` and `high` (null is no edge; the edges do not belong to it if
+`open`), or the position of its level among `levels`. `text` is what Python goes by; whatever else is said must agree.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oar.actions.limits.limit import DIRECTIONS as UP_OR_DOWN
+from oar.actions.limits.limit import Limits
+from oar.actions.limits.links import Link, parse_links
+from oar.actions.limits.rules import EncodedRule, Range
 from oar.actions.perturb import check_budget
 from oar.actions.sets.norms import Norm
 from oar.checks import choose
@@ -29,16 +62,16 @@ from oar.errors import DataError, OARError, StorageError
 from oar.files import write_text
 from oar.goals import GoalText
 from oar.models import Differentiable
-from oar.models.serialize import drawn_count, parameter_count
+from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.serialize import drawn_count, from_spec, parameter_count, to_spec
 from oar.opening import Fields, read_json
 from oar.opening.documents import DEEP
 from oar.opening.fields import SMALLEST, is_number, said
+from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Broadcast, Card
 from oar.plans.cards.table.card import TableCard
-from oar.plans.cards.table.file import model_from_json, model_to_json, table_from_json, table_to_json
-from oar.plans.cards.table.score import linear_in_features
-from oar.plans.cards.table.terms import TableTerms
-from oar.plans.moves.labels_file import label_from_json, label_to_json
+from oar.plans.cards.table.score import Scaler, linear_in_features
+from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 from oar.version import __version__
 
 FORMAT, DIRECTIONS, SIGNAL, TABLE = "oar-card", 1, 2, 3
@@ -47,13 +80,14 @@ MOST_DIGITS = 20
 MOST_SAID = 300  # characters of what is wrong
 PARTICIPANTS = ("everyone", "selected")
 VALUES = (None,)  # whom a direction is for where values are predicted: everybody
-MODELS = ("nearest-centroid",)
+CENTROIDS = "nearest-centroid"
+SCALED = {None: "", "refitted": "scaled ", "frozen": "frozen-scaled "}  # how models are called, by their scaler
+VECTORS = ("centres", "scales", "shift", "spread")
 
 
 def write(card: Card, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
-    text = json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    write_text(path, text)
+    write_text(path, json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def as_json(card: Card) -> dict[str, Any]:
@@ -81,14 +115,14 @@ def as_json(card: Card) -> dict[str, Any]:
             )
         content |= {
             "version": SIGNAL,
-            "model": model_to_json(card.model, card.broadcast.model),
+            "model": {"name": CENTROIDS} if card.model == CENTROIDS else to_spec(card.broadcast.model),
             "outputs": card.outputs,
             "pull": card.broadcast.pull,
             "parameters": card.broadcast.parameters.tolist(),
             "signal": card.broadcast.signal.tolist(),
         }
     if isinstance(card, TableCard):
-        content |= {"version": TABLE, **table_to_json(card.table)}
+        content |= {"version": TABLE, **_table_to_json(card.table)}
         for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
             del content[idle]
     return content
@@ -115,17 +149,25 @@ def read(path: Path) -> Card:
 def _from_json(content: Fields) -> Card:
     version, goal, norm = content.any("version"), _goal_from_json(content.any("goal")), content.text("norm")
     by, with_signal = Norm.of(float(norm) if norm in ("1", "2") else norm), version != DIRECTIONS
-    table = table_from_json(content) if version == TABLE else None
-    if not with_signal and content.any("model") not in MODELS:
-        raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {', '.join(MODELS)}")
+    table = _table_from_json(content) if version == TABLE else None
+    if not with_signal and content.any("model") != CENTROIDS:
+        raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {CENTROIDS}")
     classes, outputs = _classes(content, goal, with_signal)
-    directions = _directions(content, by, table, len(classes or VALUES))
-    if table is not None and content.any("outputs") != outputs:
-        raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
+    rows = len(classes or VALUES)
+    if table is None:
+        directions = content.rows("directions", rows)
+        if by.length(directions).max(initial=0.0) > 1 + 1e-9:
+            raise ValueError("a direction is longer than the budget allows")
+    else:
+        directions = np.zeros((rows, table.encoding.dimensions))
+        if content.any("outputs") != outputs:
+            raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
     name, broadcast = content.any("model"), None
     if with_signal:
-        name, model = model_from_json(content.any("model"), None if table is None else table.scaled)
-        pull = _pull(content) if table is None else 0.0
+        name, model = _model_from_json(content.any("model"), None if table is None else table.scaled)
+        pull = content.number("pull", 0.0) if table is None else 0.0
+        if 0 < pull < SMALLEST:
+            raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
         broadcast = _broadcast(content, model, directions.shape, outputs, pull)
     told: dict[str, Any] = {
         "model": name,
@@ -145,15 +187,6 @@ def _from_json(content: Fields) -> Card:
     return TableCard(**told, features=table.encoding.names, usual=_usual(content, size), table=table)
 
 
-def _directions(content: Fields, norm: Norm, table: TableTerms | None, rows: int) -> NDArray[np.float64]:
-    if table is not None:
-        return np.zeros((rows, table.encoding.dimensions))
-    directions = content.rows("directions", rows)
-    if norm.length(directions).max(initial=0.0) > 1 + 1e-9:
-        raise ValueError("a direction is longer than the budget allows")
-    return directions
-
-
 def _features(content: Fields, size: int) -> tuple[str, ...] | None:
     if content.any("features") is None:
         return None
@@ -165,13 +198,6 @@ def _features(content: Fields, size: int) -> tuple[str, ...] | None:
     return features
 
 
-def _pull(content: Fields) -> float:
-    pull = content.number("pull", 0.0)
-    if 0 < pull < SMALLEST:
-        raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
-    return pull
-
-
 def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...] | None:
     """Return the ranges in which most people are; a card of an earlier version has none."""
     if content.get("usual") is None:
@@ -179,16 +205,14 @@ def _usual(content: Fields, size: int) -> tuple[tuple[float, float] | None, ...]
     ranges = content.listed("usual")
     if len(ranges) != size:
         raise ValueError(f"usual must be [low, high], or null, for each of the {size} columns")
-    return tuple(map(_range, ranges))
-
-
-def _range(one: Any) -> tuple[float, float] | None:
-    match one:
-        case None:
-            return None
-        case [low, high] if is_number(low) and is_number(high) and low <= high:
-            return float(low), float(high)
-    raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
+    for one in ranges:
+        match one:
+            case None:
+                continue
+            case [low, high] if is_number(low) and is_number(high) and low <= high:
+                continue
+        raise ValueError(f"usual must be [low, high], or null, for each of the columns, got {said(one)}")
+    return tuple(one and (float(one[0]), float(one[1])) for one in ranges)
 
 
 def _goal_from_json(goal: Any) -> Any:
@@ -224,9 +248,8 @@ def _classes(content: Fields, goal: Any, with_signal: bool) -> tuple[tuple | Non
 def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], outputs: int, pull: float) -> Broadcast:
     """Return the signal for so many classes and features; sizes are compared before anything of that size is made."""
     if model.regresses != (outputs > 0):
-        raise ValueError(
-            f"{model.name} with these settings {'predicts' if model.regresses else 'does not predict'} values"
-        )
+        does = "predicts" if model.regresses else "does not predict"
+        raise ValueError(f"{model.name} with these settings {does} values")
     classes, dimensions = shape
     width = outputs or model.target_rows(np.empty((0, classes))).shape[1]
     count = parameter_count(model, dimensions, width)
@@ -239,3 +262,162 @@ def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], o
     except OARError as error:
         raise ValueError(f"parameters and signal must be {sizes}: {error}") from None
     return Broadcast(model, parameters, signal, pull)
+
+
+def _table_to_json(terms: TableTerms) -> dict[str, Any]:
+    return {
+        "scaled": terms.scaled,
+        "columns": [
+            {
+                "name": each.column.name,
+                "kind": each.column.kind,
+                "levels": [label_to_json(level) for level in each.column.levels],
+                "movable": each.movable,
+                "lower": _edge(each.lower),
+                "upper": _edge(each.upper),
+                **{name: getattr(each, name) for name in ("direction", "step", "cost")},
+                "choices": list(each.choices),
+                "pooled": each.pooled,
+                "per_spread": each.per_spread or None,
+                "missing": list(each.missing),
+            }
+            for each in terms.columns
+        ],
+        "links": [_link(link) for link in terms.links],
+        "rules": [_rule(rule) for rule in terms.rules],
+        "scaler": {name: getattr(terms.scaler, name).tolist() for name in VECTORS},
+    }
+
+
+def _table_from_json(content: Fields) -> TableTerms:
+    columns = tuple(_column(each) for each in content.each("columns"))
+    if not columns:
+        raise ValueError("there must be columns")
+    schema = Schema(tuple(each.column for each in columns))
+    rules = [each.text("text") for each in content.each("rules")]
+    limits = Limits(links=_link_texts(list(content.each("links"))), rules=rules).check(schema)
+    scaled = content.any("scaled")
+    if scaled not in list(SCALED):
+        choose("scaled", scaled, filter(None, SCALED))
+    dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
+    scaler = Scaler(*(content.inner("scaler").vector(name, dimensions) for name in VECTORS))
+    if not (scaler.scales >= SMALLEST).all():
+        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
+    terms = TableTerms(columns, limits.parsed, limits.ruled(schema), scaler, scaled)
+    for name, ours in (("links", [_link(each) for each in terms.links]), ("rules", [_rule(e) for e in terms.rules])):
+        if ours != content.any(name):
+            raise ValueError(f"the {name} are not what their texts say")
+    return terms
+
+
+def _model_from_json(spec: Any, scaled: str | None) -> tuple[str, Differentiable]:
+    """Return a card's name of the model, and the model behind the scaler; of nearest centroid a prototype network."""
+    if spec == {"name": CENTROIDS}:
+        if scaled:
+            raise ValueError("nearest centroid has no scaler")
+        return CENTROIDS, PrototypeNetwork()
+    model = from_spec(spec)
+    return f"{SCALED[scaled]}{model.name}", model
+
+
+def _column(told: Fields) -> ColumnTerms:
+    levels = tuple(label_from_json(level) for level in told.listed("levels"))
+    column = Column(told.text("name"), told.text("kind"), levels)
+    movable, choices = told.flag("movable"), tuple(told.listed("choices"))
+    ends = (("lower", -math.inf), ("upper", math.inf), ("step", -1.0), ("cost", -1.0))
+    lower, upper, step, cost = (told.perhaps(name, end) for name, end in ends)
+    pooled = "pooled" in told and told.flag("pooled")  # these three are not on older cards
+    per_spread = told.perhaps("per_spread", 0.0, SMALLEST) if "per_spread" in told else 0.0
+    missing = tuple(told.vector("missing", len(told.listed("missing")))) if "missing" in told else ()
+    direction = told.any("direction")
+    countable = movable and column.kind not in ("boolean", "category")
+    if per_spread and not countable:
+        raise ValueError(f"per_spread of {column.name!r} must be null, got {per_spread!r}")
+    if pooled and (column.kind != "category" or len(column.levels) - 1 in choices):
+        raise ValueError(f"the pooled level of {column.name!r} must be that of a category, and is nobody's choice")
+    if direction is not None:
+        choose(f"{column.name} direction", direction, UP_OR_DOWN)
+    if 0 != step < SMALLEST or not (cost >= SMALLEST if movable else cost == 0):
+        raise ValueError(
+            f"step and cost of {column.name!r} must be numbers of at least {SMALLEST:g}, or a step of 0, and what may "
+            "move has a cost above 0"
+        )
+    if movable and column.whole and (step < 1 or step != math.floor(step)):
+        raise ValueError(f"{column.name!r} has whole values, and its step must be whole, got {step}")
+    if lower > upper:
+        raise ValueError(f"the bounds of {column.name!r} contradict each other")
+    _check_choices(column, movable, choices, lower, upper)
+    return ColumnTerms(column, movable, lower, upper, direction, step, cost, choices, pooled, per_spread, missing)
+
+
+def _check_choices(column: Column, movable: bool, choices: tuple, lower: float, upper: float) -> None:
+    """Refuse levels that are not there, and bounds beyond the levels that are."""
+    if column.kind == "category":
+        if any(type(each) is not int or not 0 <= each < len(column.levels) for each in choices):
+            raise ValueError(f"choices of {column.name!r} must be positions of its levels")
+        return
+    if choices:
+        raise ValueError(f"choices are for categories, and {column.name!r} is none")
+    most = {"boolean": 1.0, "ordinal": len(column.levels) - 1.0}.get(column.kind, math.inf)
+    if movable and most < math.inf and (lower < 0 or upper > most):
+        raise ValueError(f"{column.name!r} must have bounds from 0 to {most:g}")
+
+
+def _link_texts(told: list[Fields]) -> list[str]:
+    """Return the links' texts: one text can state several links, which follow each other."""
+    texts, at = [], 0
+    while at < len(told):
+        texts.append(told[at].text("text"))
+        at += len(parse_links(texts[-1]))
+    return texts
+
+
+def _link(link: Link) -> dict[str, Any]:
+    told = link.expression
+    return {"text": link.text, "values": told.values, "changes": told.changes, "constant": told.constant}
+
+
+def _rule(rule: EncodedRule) -> dict[str, Any]:
+    return {
+        "text": rule.text,
+        "columns": list(rule.names),
+        "ways": [[_link(part) if isinstance(part, Link) else _part(part) for part in way] for way in rule.ways],
+    }
+
+
+def _part(part: Range) -> dict[str, Any]:
+    return {
+        "column": part.name,
+        "low": _edge(part.low),
+        "high": _edge(part.high),
+        "open": part.open,
+        "levels": None if part.levels is None else list(part.levels),
+        "whole": part.whole,
+    }
+
+
+def _edge(bound: float) -> float | None:
+    """Return a bound as JSON has it: null where it is infinite, and there is none."""
+    return bound if math.isfinite(bound) else None
+
+
+def label_to_json(label: Any) -> Any:
+    """Return a label as JSON can hold it; raise a DataError for any other."""
+    if isinstance(label, tuple):
+        return {"tuple": [label_to_json(part) for part in label]}
+    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
+        return label
+    raise DataError(
+        f"labels: a card can hold strings, numbers, booleans and tuples of them, got {label!r} of type "
+        f"{type(label).__name__}; use such labels if you want to publish the plan."
+    )
+
+
+def label_from_json(label: Any) -> Any:
+    """Return the label; raise a ValueError for what is none."""
+    match label:
+        case dict():
+            return tuple(label_from_json(part) for part in Fields(label, "label").listed("tuple"))
+        case list() | None:
+            raise ValueError(f"a label cannot be {said(label)}")
+    return label

@@ -13,6 +13,10 @@ success, if it has any, and its numbers to the fewest digits that keep ENOUGH of
 digits, the more is told of single people.
 
 These refits choose a card; they are no audit. `oar.audit(plan.followed(card))` is.
+
+The card of a plan with one direction a class has its directions, with as few digits as the answer needs. A refit of
+nearest centroid needs no rows: class c's mean moves by the class's average budget times its direction. So all is
+measured from one reading of the data, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -24,20 +28,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oar.errors import DataError
-from oar.models import Differentiable
+from oar.models import Differentiable, NearestCentroid
 from oar.models.centroid.prototypes import PrototypeNetwork
 from oar.models.protocol import Score
 from oar.models.serialize import to_spec
 from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
-from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, sizes_of
+from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, shorter, sizes_of
 from oar.plans.cards.table.card import TableCard, without_answer
 from oar.plans.cards.usual_values import usual_ranges
 from oar.plans.refits import Refits, effects
-from oar.retraining.retraining import RefitResult
+from oar.problem import Problem
+from oar.retraining.retraining import RefitResult, judged_by_means
 
 if TYPE_CHECKING:
-    from oar.plans.plan import MemberPlan, Plan
+    from oar.plans.plan import ClassPlan, MemberPlan, Plan
 
 FEWEST = 5  # people behind any average that is published
 MORE_ROOM = (
@@ -89,6 +94,47 @@ def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     return _best(plan, cards)
 
 
+def class_card(plan: ClassPlan) -> Card:
+    """Return the card of a plan with one direction a class; raise where there is none."""
+    problem, directions, query_move = plan.problem, plan.directions, plan.query_move
+    if query_move.any() and not directions.any():
+        raise DataError("plan: only the query moves in it, so there is no card to publish; use plan.query_move.")
+    assert isinstance(problem.model, NearestCentroid)
+    first, average = problem.model.fit(problem.people), _average_budgets(problem)
+
+    def told(directions: Array, query_move: Array | float) -> RefitResult:
+        """Return the verdict on everyone's move by its budget times its class's direction."""
+        points, members = problem.asked.points + query_move, problem.asked.members
+        if members is not None:
+            radii = problem.allowance.everyones(problem.people.size)[members]
+            codes = np.array([problem.people.codes(at, at + 1)[0] for at in members])
+            points = points + radii[:, None] * directions[codes]
+        means = first.positions + average[:, None] * directions
+        each = [judged_by_means(first, means, *one) for one in zip(problem.wishes, points, strict=True)]
+        losses, reached = (np.array(part) for part in zip(*each, strict=True))
+        return RefitResult(*problem.combined(losses, reached))
+
+    before, full = told(np.zeros_like(directions), 0.0), told(directions, query_move)
+    for digits in FEWEST_FIRST:
+        short = shorter(directions, digits)
+        found = told(short, query_move)
+        enough = before.loss - found.loss >= ENOUGH * (before.loss - full.loss)
+        if enough and found.success >= full.success:
+            return Card(model=problem.model.name, directions=short, digits=digits, **common_fields(plan))
+    raise DataError(f"plan: members would need more than {FEWEST_FIRST[-1]} digits of its directions{MORE_ROOM}")
+
+
+def _average_budgets(problem: Problem) -> Array:
+    """Return how far the people of each class may move on average (k,); raise where a class is too small for a card."""
+    totals, squares, spent = np.zeros((3, len(problem.people.classes)))
+    for chunk in problem.people.chunks():
+        weights, radii = chunk.row_weights, problem.allowance.of(chunk.start, chunk.stop)
+        for sums, each in ((totals, weights), (squares, weights**2), (spent, weights * radii)):
+            sums += np.bincount(chunk.codes, weights=each, minlength=totals.size)
+    refuse_few(problem.people.classes, totals, squares)
+    return spent / totals
+
+
 def sent_of(plan: MemberPlan) -> tuple[Array, Array]:
     """Return θ and v, which members answer; raise where the plan has none."""
     if plan.parameters is None or plan.signal is None:
@@ -124,15 +170,14 @@ def common_fields(plan: Plan) -> dict[str, Any]:
 def _directions(moves: Array, shares: Array, radii: Array) -> Array:
     """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
     spent = shares * radii[:, None]
-    enough = effective_number(spent) > FEWEST - 1e-6
-    totals = np.where(enough, spent.sum(axis=0), 1.0)
-    return np.where(enough[:, None], (shares.T @ moves) / totals[:, None], 0.0)
+    sums = spent.sum(axis=0)
+    enough = effective_number(sums, (spent**2).sum(axis=0)) > FEWEST - 1e-6
+    return np.where(enough[:, None], (shares.T @ moves) / np.where(enough, sums, 1.0)[:, None], 0.0)
 
 
-def effective_number(shares: Array) -> Array:
-    """Return (Σ a)² / Σ a² by column: how many people stand behind an average, if they counted equally."""
-    squares = (shares**2).sum(axis=0)
-    return np.where(squares > 0, shares.sum(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+def effective_number(sums: Array, squares: Array) -> Array:
+    """Return (Σ a)² / Σ a²: how many people stand behind an average, if they counted equally."""
+    return sums**2 / np.where(squares > 0, squares, 1.0)
 
 
 def _pull(plan: MemberPlan, model: Differentiable, score: Score, radii: Array) -> float:
@@ -153,7 +198,7 @@ def refuse_small_classes(plan: MemberPlan) -> None:
 
 def refuse_few(classes: tuple | None, sums: Array, squares: Array) -> None:
     """Raise where fewer than FEWEST people stand behind sums (k,) of weights, by those of their squares."""
-    numbers = sums**2 / np.where(squares > 0, squares, 1.0)
+    numbers = effective_number(sums, squares)
     least = int(np.argmin(numbers))
     if numbers[least] < FEWEST - 1e-6:
         where, merge = ("", "") if classes is None else (f" in class {classes[least]!r}", "merge small classes, or ")
@@ -178,23 +223,20 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
     # Who cannot answer any card is no reason against one: it is held to what the others' part of the plan comes to.
     able = np.where(without_answer(plan.problem)[:, None], 0.0, plan.each)
     before, planned = refits.verdict(refits.before, query_moves=False).loss, told(able)
-    found: list[tuple[bool, float, Card, RefitResult]] = []
+    found: list[tuple[Card, RefitResult]] = []
 
-    def best() -> tuple[bool, float, Card, RefitResult]:
-        return min(found, key=lambda one: one[:2])
-
-    def kept(enough: float) -> bool:
-        """Report whether the best card keeps that much of the plan's gain, and its success."""
-        return bool(found) and not best()[0] and before - best()[1] >= enough * (before - planned.loss)
+    def rank(one: tuple[Card, RefitResult]) -> tuple[bool, float]:
+        return planned.success and not one[1].success, one[1].loss
 
     for some, enough in ((cards, ENOUGH), (last_resort, LEAST)):
         for card in some:
-            if kept(enough):
+            failed, reached = min(map(rank, found), default=(True, np.inf))
+            if not failed and before - reached >= enough * (before - planned.loss):
                 break
             worth = told(plan.followed(card).each)
             if np.isfinite(worth.loss):
-                found.append((planned.success and not worth.success, worth.loss, card, worth))
-    reached = best()[1] if found else np.inf
+                found.append((card, worth))
+    _, reached = min(map(rank, found), default=(True, np.inf))
     if not before - reached >= LEAST * (before - planned.loss):
         raise DataError(
             f"plan: its signal does not determine its moves, so it has no card: members who answer it would change the "
@@ -202,7 +244,7 @@ def _best(plan: MemberPlan, cards: Iterable[Card], last_resort: Iterable[Card] =
             "is reached with room to spare the signal vanishes: plan with a smaller budget. Where the solver stopped "
             f"early, allow more steps. {_to_rare(plan)}Or hand members their rows of plan.moves()."
         )
-    _, _, card, worth = best()
+    card, worth = min(found, key=rank)
     harm = _harm(plan, card, worth)
     if harm:
         raise DataError(
@@ -229,7 +271,10 @@ def _to_rare(plan: MemberPlan) -> str:
 def _as_coarse_as_may_be(
     plan: MemberPlan, card: Card, worth: RefitResult, least: float, before: float, told: Callable[[Array], RefitResult]
 ) -> tuple[Card, RefitResult]:
-    """Return a card with the coarsest costs that keep its success and at least so much gain, and few digits."""
+    """Return a card with the coarsest costs that keep its success and at least so much gain, and what it is worth.
+
+    It has the fewest digits that keep its success and nearly all of that gain.
+    """
     people = plan.problem.people
     priced = any(each.per_spread for each in card.terms.columns)
     for finer in COARSEST_FIRST if priced else (1.0,):
@@ -239,24 +284,14 @@ def _as_coarse_as_may_be(
             found = told(plan.followed(dear).each)
         if found.success < worth.success or not before - found.loss >= least:
             continue
-        short = _fewest_digits(plan, dear, found, before, told)
-        if short is not None:
-            return short
+        sizes = sizes_of(plan.problem, dear)
+        for digits in FEWEST_FIRST:
+            short = rounded(dear, digits, sizes)
+            tried = told(plan.followed(short).each)
+            enough = before - tried.loss >= ENOUGH * (before - found.loss)
+            if enough and tried.success >= found.success and not _harm(plan, short, tried):
+                return short, tried
     raise DataError(f"plan: members' answers would need more than {FEWEST_FIRST[-1]} digits of its signal{MORE_ROOM}")
-
-
-def _fewest_digits(
-    plan: MemberPlan, card: Card, worth: RefitResult, before: float, told: Callable[[Array], RefitResult]
-) -> tuple[Card, RefitResult] | None:
-    """Return a card with the fewest digits that keep its success and nearly all of its gain, and what it is worth."""
-    sizes = sizes_of(plan.problem, card)
-    for digits in FEWEST_FIRST:
-        short = rounded(card, digits, sizes)
-        found = told(plan.followed(short).each)
-        enough = before - found.loss >= ENOUGH * (before - worth.loss)
-        if enough and found.success >= worth.success and not _harm(plan, short, found):
-            return short, found
-    return None
 
 
 def _harm(plan: MemberPlan, card: Card, worth: RefitResult) -> str:

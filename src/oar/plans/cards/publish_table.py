@@ -27,11 +27,10 @@ from oar.people import Population
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Array, Broadcast
 from oar.plans.cards.digits import averages
-from oar.plans.cards.parameter_layout import CardSignal, in_units, is_laid_out, kept
 from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, sent_of, table_model
 from oar.plans.cards.rare_levels import CardColumns, named, rare_levels, without_rare
 from oar.plans.cards.table.card import TableCard
-from oar.plans.cards.table.score import Scaler, linear_in_features
+from oar.plans.cards.table.score import CardSignal, Scaler, in_units, is_laid_out, kept, linear_in_features
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 from oar.problem import Problem
 

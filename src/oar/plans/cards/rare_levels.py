@@ -20,8 +20,8 @@ from oar.models import GaussianNaiveBayes
 from oar.models.linear.losses import Linear
 from oar.people import Population
 from oar.people.tables.schema import Column
-from oar.plans.cards.parameter_layout import is_laid_out, parts
 from oar.plans.cards.publish import FEWEST
+from oar.plans.cards.table.score import is_laid_out, parts
 from oar.plans.cards.table.terms import ANOTHER
 
 Array = NDArray[np.float64]

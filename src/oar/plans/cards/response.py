@@ -57,7 +57,6 @@ class ByPerson:
     """Arrays with a row for each person, of which some people's can be taken."""
 
     def __getitem__(self, who: NDArray[np.intp]) -> Self:
-        """Return those of some people."""
         return type(self)(*(getattr(self, one.name)[who] for one in fields(self)))  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from oar.actions.sets.cost_region import distance_scales, spreads_of
 from oar.people.tables.encoding import Encoding
 from oar.people.tables.schema import Column
 from oar.people.wording import shown
-from oar.plans.moves.table_out import columns_of
+from oar.plans.moves.changes_table import columns_of
 from oar.plans.plan import Plan
 from oar.tolerances import FEW_PEOPLE
 
@@ -48,9 +48,8 @@ class Efforts:
         spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
         # A switch of a category moves two coordinates, and these scales make its Euclidean length its cost.
         moved = np.abs(moves) * distance_scales(limits, encoding, spreads)
-        each = np.empty((people.size, len(encoding.schema)))
-        for number, column in enumerate(encoding.schema):
-            each[:, number] = np.linalg.norm(moved[:, encoding.places[column.name]], axis=1)
+        places = (encoding.places[name] for name in encoding.schema.names)
+        each = np.column_stack([np.linalg.norm(moved[:, place], axis=1) for place in places])
         return Efforts(plan, encoding.schema.names, moves, each)
 
     @cached_property

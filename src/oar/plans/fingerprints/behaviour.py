@@ -3,8 +3,8 @@
 A function counts by its compiled code with its constants, by its defaults, by what its closure holds, and by the
 globals that it reads, functions and classes among them, and theirs in turn; never by its name or by where it is
 written. An object counts by the code of its class and by its state, as pickle would ask for it (`__getstate__` may
-leave out what decides nothing); nothing is pickled. Python's own things, and those of installed packages, count by
-their names: they are the same wherever the same versions are installed.
+leave out what decides nothing); nothing is pickled. A user's own code may be changed; Python's own things, and those
+of installed packages, count by their names: they are the same wherever the same versions are installed.
 
 The same things give the same digest in every process. Of what cannot be told, such as a compiled function, an open
 file or a lock, `unknown` says so: whoever compares digests must then take two things for different.
@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
+import dis
 import functools
 import hashlib
-import importlib
+import importlib.util
+import itertools
 import pickle
 import sys
+import sysconfig
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +34,12 @@ import numpy as np
 from oar.estimators import BlackBox
 from oar.people import Population
 from oar.people.parts.population import StreamedPopulation
-from oar.plans.fingerprints.ownership import is_found, is_users, name_of, reading
 
 COMPILED_BY = sys.implementation.cache_tag or sys.implementation.name
 MOST_PLACES = 400  # that are remembered, so that it can be said where two things differ
 MOST_NUMBERED = 100_000  # things in one; more are data in disguise, and take too long
 BOX = ("estimator", "sees", "labels", "regresses", "randomised", "refits", "at_least", "confidence", "seed")
+_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _WHOLE = 2**53  # beyond which floats cannot tell integers apart
 _NO_PART = {"__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__name__", "__annotations__",
             "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl", "__orig_bases__",
@@ -78,12 +82,10 @@ def people_digest(people: Population) -> str:
     """Return a digest of everyone's features, labels and weights, and of the parts that they are in; one pass."""
     features, codes, values, weights = (hashlib.sha256() for _ in range(4))
     for chunk in people.chunks():
-        features.update(np.ascontiguousarray(chunk.features, dtype="<f8").data)
         codes.update(np.ascontiguousarray(chunk.codes, dtype="<i4").data)
-        if chunk.values is not None and not people.classed:  # type: ignore[attr-defined]
-            values.update(np.ascontiguousarray(chunk.values, dtype="<f8").data)
-        if chunk.weights is not None:
-            weights.update(np.ascontiguousarray(chunk.weights, dtype="<f8").data)
+        kept = None if chunk.values is None or people.classed else chunk.values  # type: ignore[attr-defined]
+        for digest, numbers in ((features, chunk.features), (values, kept), (weights, chunk.weights)):
+            digest.update(b"" if numbers is None else np.ascontiguousarray(numbers, dtype="<f8").data)
     rows = people.value_rows() if people.has_label_rows else None
     classes = people.classes if getattr(people, "classed", True) else ()
     # People in parts are solved otherwise than people in memory, and sums over other parts differ in their last bits.
@@ -184,10 +186,7 @@ class _Teller:
     def _globals(self, code: types.CodeType, known: Mapping[str, Any]) -> Iterator[bytes]:
         reads, imports, names = reading(code)
         for name in sorted(reads & known.keys()):
-            value = known[name]
-            yield _sha(name)
-            with self._at(f"global {name}"):
-                yield self._module(value, names) if isinstance(value, types.ModuleType) else self._noted(value)
+            yield from (_sha(name), self._used(f"global {name}", known[name], names))
         for name in sorted(imports):
             if is_users(name):
                 try:
@@ -203,13 +202,15 @@ class _Teller:
             return _sha("module", module.__name__)
         if number := self._seen((module, names), key=(id(module), names)):
             return number
-        used = [(name, vars(module)[name]) for name in sorted(names & vars(module).keys())]
-        parts = []
-        for name, value in used:
-            with self._at(name):
-                told = self._module(value, names) if isinstance(value, types.ModuleType) else self._noted(value)
-                parts += [_sha(name), told]
-        return _sha("module", *parts)
+        used = [
+            (_sha(name), self._used(name, vars(module)[name], names)) for name in sorted(names & vars(module).keys())
+        ]
+        return _sha("module", *itertools.chain.from_iterable(used))
+
+    def _used(self, where: str, value: Any, names: frozenset[str]) -> bytes:
+        """Return the digest of a global that some code with these names uses."""
+        with self._at(where):
+            return self._module(value, names) if isinstance(value, types.ModuleType) else self._noted(value)
 
     def _code(self, code: types.CodeType) -> bytes:
         self.compiled = True
@@ -394,3 +395,64 @@ def _compiled_from(value: Any) -> Any:
 def _words(value: Any) -> str:
     kind = f"of type {type(value).__name__}"
     return f"{name_of(value)}, {kind}," if callable(value) else f"an object {kind}"
+
+
+def name_of(value: Any) -> str:
+    """Return what a thing is called in its module; its class's name where it has none."""
+    return str(getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__)
+
+
+def is_found(value: Any, module: str | None = None, name: str | None = None) -> bool:
+    """Report whether a thing is what its module has under its name."""
+    found: Any = sys.modules.get(str(module or getattr(value, "__module__", None) or ""))
+    if found is None:
+        return False
+    for part in (name or name_of(value)).split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+@functools.cache
+def is_users(module: str | None) -> bool:
+    """Report whether a module is the user's own: neither Python's, nor an installed package's, nor ours."""
+    top = str(module or "").partition(".")[0]
+    if top == "oar" or top in sys.stdlib_module_names or top in sys.builtin_module_names:
+        return False
+    places = _places(top)
+    return not places or not any(Path(place).is_relative_to(folder) for place in places for folder in _installed())
+
+
+def _places(top: str) -> list[str]:
+    """Return the file or the folders of a package, whether it is imported or not; none where it has none."""
+    loaded: Any = sys.modules.get(top)
+    file = getattr(loaded, "__file__", None)
+    if loaded is None and top:
+        with suppress(ImportError, ValueError):
+            loaded = found = importlib.util.find_spec(top)
+            file = getattr(found, "origin", None)
+    folders = getattr(loaded, "__path__", None) or getattr(loaded, "submodule_search_locations", None)
+    return [file] if file else list(folders or ())
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    import site
+
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {site.getusersitepackages(), *site.getsitepackages()}
+    return frozenset(place for place in places if place)
+
+
+def reading(code: types.CodeType) -> tuple[set[str], set[str], frozenset[str]]:
+    """Return the globals that code reads, the modules that it imports, and all names in it; nested code's too."""
+    reads, imports, names = set[str](), set[str](), set(code.co_names)
+    for step in dis.get_instructions(code):
+        if step.opname in _READS:
+            reads.add(step.argval)
+        elif step.opname == "IMPORT_NAME":
+            imports.add(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            more = reading(constant)
+            reads, imports, names = reads | more[0], imports | more[1], names | more[2]
+    return reads, imports, frozenset(names)

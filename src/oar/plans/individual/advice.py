@@ -20,8 +20,7 @@ class Advice:
     """The cheapest change for one person, proposed by a solver and checked by the audit.
 
     Attributes:
-        before: the person as they are.
-        after: the person afterwards, as audited; unchanged where no change was found.
+        before, after: the person as they are, and afterwards as audited; unchanged where no change was found.
         costs: what each column that changes costs. They add up to `cost` for "l1" and "l0"; for "l2" `cost` is the
             root of the sum of their squares.
         cost: the cost of the change; infinite where none was found.
@@ -83,14 +82,11 @@ class Advice:
         if self.violations:
             return f"{self.status.advice} Broken: {'; '.join(self.violations)}."
         if self.status is Status.IMPOSSIBLE:
-            why = (
-                f"What rules it out: {'; '.join(self.because)}." if self.because else "No limit of yours rules it out."
-            )
-            return f"Proved: no change within these limits reaches the goal. {why}"
+            why = f"What rules it out: {'; '.join(self.because)}" if self.because else "No limit of yours rules it out"
+            return f"Proved: no change within these limits reaches the goal. {why}."
         return f"{_SAYS.get(self.status, self.status.advice)} {self.note}".strip()
 
     def __repr__(self) -> str:
-        """Show the outcome in one line."""
         what = f"changes {', '.join(self.costs)}" if self.costs else "changes nothing"
         proof = "proved cheapest" if self.proved and self.success else f"bound {self.bound:.4g}"
         return f"Advice({self.status}: {what}; cost {self.cost:.4g}, {proof})"

@@ -224,7 +224,8 @@ def leaf_bound(statement: Statement, part: CertificateRegion, leaf: Leaf) -> flo
             terms = _linear(statement.prices, slopes, errors, part)
         else:
             terms = _squares(statement, slopes, errors, part)
-        value = _sum(-offset, unsure, terms)
+        size = abs(offset) + float(np.abs(terms).sum())
+        value = float(terms.sum()) - offset - unsure - (terms.size + 8) * UNIT * size  # rounded down
         if not value > 0:
             return 0.0
         if leaf.empty:
@@ -242,14 +243,6 @@ def _combined(part: CertificateRegion, y: Array) -> tuple[Array, Array]:
     """Return g = yR, and by how much it may be wrong."""
     sizes = y @ np.abs(part.rows)
     return y @ part.rows, (1 + 1e-9) * (y @ part.errors) + (y.size + 4) * UNIT * sizes
-
-
-def _sum(start: float, unsure: float, terms: Array) -> float:
-    """Return start + Σ terms, rounded down."""
-    total = start + float(terms.sum())
-    size = abs(start) + float(np.abs(terms).sum())
-    found = total - unsure - (terms.size + 8) * UNIT * size
-    return found if found == found else -np.inf
 
 
 def _linear(prices: Array, slopes: Array, errors: Array, part: CertificateRegion) -> Array:
@@ -282,10 +275,10 @@ def _squares(statement: Statement, slopes: Array, errors: Array, part: Certifica
         (part.low, np.minimum(part.high, 0.0), slopes + errors),
     ):
         there = low <= high
-        best = np.clip(-slope / (2 * squares), low, np.maximum(low, high))
-        tries = [np.where(statement.whole, np.floor(best), best), np.where(statement.whole, np.ceil(best), best)]
-        for place in tries:
-            place = np.clip(place, low, np.maximum(low, high))
+        most = np.maximum(low, high)
+        best = np.clip(-slope / (2 * squares), low, most)
+        for whole in (np.floor(best), np.ceil(best)):
+            place = np.clip(np.where(statement.whole, whole, best), low, most)
             value = squares * place**2 + _times(slope, place)
             # The very lowest place is missed by rounding, which costs far less than its square.
             value -= 8 * UNIT * (squares * place**2 + np.abs(_times(slope, place)))

@@ -1,27 +1,40 @@
-"""Tables of changes (person, column, before and after), read as moves, labels and leavers.
+"""Tables of changes (person, column, before and after): made of plans, written, and read as moves, labels and leavers.
 
-Rows are as `plan.changes()` gives them and as files of moves hold them. A label that changes is a row of the target's
-column, and who leaves has a row of the column "all data", from "given" to "withheld".
+Rows are as `plan.changes()` gives them and as files of moves hold them, in the caller's own words. A label that changes
+is a row of the target's column, and who leaves has a row of the column "all data", from "given" to "withheld".
 """
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions.limits.limit import FREE
+from oar.checks import is_flag, is_number, is_whole
 from oar.errors import DataError
+from oar.files import replace_atomically, write_text
+from oar.people.tables.encoding import Encoding
+from oar.people.tables.schema import Column, Schema
+from oar.people.tables.spreadsheet import harmless_csv
 from oar.people.wording import nearest, shown
-from oar.plans.moves.table_out import LEAVER, QUERY, columns_of, target_of
 from oar.problem import Problem
 
 if TYPE_CHECKING:
     import pandas
 
+    from oar.people import Population
+    from oar.plans.plan import Plan
+
 Array = NDArray[np.float64]
+QUERY = "query"  # who it is in a table of changes
+LABEL = "label"  # the column of labels, where the target has no name
+LEAVER = "all data", "given", "withheld"  # column, before and after of somebody who leaves
 COLUMNS = ("person", "column", "before", "after")
 NEEDED = ("person", "column", "after")  # `before` is compared with the data where it is told
 SAME = 1e-9  # share of a number: files may have fewer digits
@@ -50,7 +63,11 @@ def read_changes(problem: Problem, rows: pandas.DataFrame) -> ChangesTable:
         DataError: for a person, a column or a value that these people do not have, also before the move, and for two
             rows about one value.
     """
-    return _Reading(problem, rows).read()
+    reading = _Reading(problem, rows)
+    places, columns = reading.places(), reading.rows["column"].map(str)
+    for name, some in columns.groupby(columns, sort=False).groups.items():
+        reading.read(str(name), np.asarray(some), places[some])
+    return reading.found
 
 
 class _Reading:
@@ -65,25 +82,19 @@ class _Reading:
         self.before = np.asarray(self.people.features, dtype=np.float64)
         self.found = ChangesTable(np.zeros_like(self.before), np.zeros(self.people.dimensions))
 
-    def read(self) -> ChangesTable:
-        """Return what the rows say."""
-        places = self._places()
-        self._refuse_twice(places)
-        columns = self.rows["column"].map(str)
-        for name, some in columns.groupby(columns, sort=False).groups.items():
-            lines = np.asarray(some)
-            if name in self.names:
-                self._move(str(name), places[lines], lines)
-            elif name == self.target:
-                self._relabel(places[lines], lines)
-            elif name == LEAVER[0]:
-                self._leave(places[lines], lines)
-            else:
-                known = (*self.names, self.target, LEAVER[0])
-                self._refuse(lines[0], f"must name a feature, got {shown(name)}.{nearest(name, known)}")
-        return self.found
+    def read(self, name: str, lines: NDArray[np.intp], who: NDArray[np.intp]) -> None:
+        """Read the rows that are about one column."""
+        if name in self.names:
+            self._move(name, who, lines)
+        elif name == self.target:
+            self._relabel(who, lines)
+        elif name == LEAVER[0]:
+            self._leave(who, lines)
+        else:
+            known = (*self.names, self.target, LEAVER[0])
+            self._refuse(lines[0], f"must name a feature, got {shown(name)}.{nearest(name, known)}")
 
-    def _places(self) -> NDArray[np.intp]:
+    def places(self) -> NDArray[np.intp]:
         """Return whose row each is; −1 for the query."""
         known = {QUERY: -1} | {_word(name): place for place, name in enumerate(self.people.row_names)}
         places = self.rows["person"].map(lambda name: known.get(_word(name)))
@@ -91,14 +102,12 @@ class _Reading:
         if unknown.size:
             who = self.rows["person"].iloc[unknown[0]]
             self._refuse(int(unknown[0]), f"is about {shown(who)}, who is not among these people.")
-        return places.to_numpy(np.intp)
-
-    def _refuse_twice(self, places: NDArray[np.intp]) -> None:
         twice = self.rows.assign(person=places, column=self.rows["column"].map(str)).duplicated(["person", "column"])
         if twice.any():
             line = int(np.argmax(twice))
             who, what = self.rows.loc[line, "person"], self.rows.loc[line, "column"]
             self._refuse(line, f"is the second about {shown(what)} of {shown(who)}; leave one of them out.")
+        return places.to_numpy(np.intp)
 
     def _refuse(self, line: int, what: str) -> None:
         raise DataError(f"moves: row {line} {what}")
@@ -193,3 +202,154 @@ def _finite(value: Any) -> float:
     if not np.isfinite(number):
         raise ValueError(value)
     return number
+
+
+def columns_of(people: Population) -> Encoding:
+    """Return the columns of a table of changes: the people's own, or of plain features a number each."""
+    if people.encoding is not None:
+        return people.encoding
+    names = people.names or (f"feature {number}" for number in range(people.dimensions))
+    return Encoding(Schema(tuple(Column(str(name), "number") for name in names)), (np.float64,) * people.dimensions)
+
+
+def target_of(people: Population) -> str:
+    """Return what the labels' column is called in a table of changes: a name that no feature has."""
+    name = people.target or LABEL
+    while name in columns_of(people).schema.names:
+        name += "_"
+    return name
+
+
+def changed_cells(plan: Plan, columns: Encoding) -> Any:
+    """Return a DataFrame with one row for each value that changes: who, which of the columns, before, after.
+
+    Members come in their order, each with its values, its label and whether it leaves; the query comes last.
+    """
+    import pandas
+
+    before, names = np.asarray(plan.problem.people.features, dtype=np.float64), plan.problem.people.row_names
+    parts = _moved_cells(columns, before, features_after(plan), names) + plan.lever_cells()
+    query = plan.problem.first_query[None]  # where several ask nobody of them moves
+    own = _moved_cells(columns, query, query + plan.query_move, pandas.Index([QUERY]))
+    return pandas.concat([pandas.concat(parts).sort_index(kind="stable"), *own], ignore_index=True)
+
+
+def lever_cells(plan: Plan, targets: Array, away: NDArray[np.bool_]) -> list[Any]:
+    """Return the labels (n, k) that change and who leaves (n,), each with the positions of its people as index."""
+    names, rows = plan.problem.people.row_names, np.flatnonzero(away)
+    left = _cells(names, rows, LEAVER[0], [LEAVER[1]] * rows.size, [LEAVER[2]] * rows.size)
+    return [_changed_labels(plan, targets, names), left]
+
+
+def _moved_cells(encoding: Encoding, before: Array, after: Array, names: Any) -> list[Any]:
+    """Return the features that differ, column by column, each with the positions of its people as index."""
+    old, new = encoding.decode(before), encoding.decode(after)
+    parts = []
+    for name in encoding.schema.names:
+        place = encoding.places[name]
+        rows = np.flatnonzero((before[:, place] != after[:, place]).any(axis=1))
+        told = (_told(encoding.schema[name], table[name].iloc[rows]) for table in (old, new))
+        parts.append(_cells(names, rows, name, *told))
+    return parts
+
+
+def _told(column: Column, values: Any) -> Any:
+    """Return a column's values one by one; whole numbers as such, also where gaps have made floats of them."""
+    import pandas
+
+    whole = column.whole and not column.levels and pandas.api.types.is_float_dtype(values.dtype)
+    return values.to_numpy(np.float64).astype(np.int64).astype(object) if whole else values.to_numpy(object)
+
+
+def _changed_labels(plan: Plan, targets: Array, names: Any) -> Any:
+    """Return the labels that differ; a soft label is a dict of classes and their shares."""
+    people, values = plan.problem.people, plan.problem.regresses
+    before = people.target_rows(values)
+    rows = np.flatnonzero((before != targets).any(axis=1))
+
+    def label(row: Array) -> Any:
+        if values:
+            return float(row[0])
+        shares = {each: float(share) for each, share in zip(people.classes, row, strict=True) if share}
+        return next(iter(shares)) if len(shares) == 1 else shares
+
+    return _cells(names, rows, target_of(people), *([label(row) for row in each[rows]] for each in (before, targets)))
+
+
+def _cells(names: Any, rows: NDArray[np.intp], column: Any, before: Any, after: Any) -> Any:
+    import pandas
+
+    cells = {"person": names[rows], "column": column, "before": before, "after": after}
+    series = {name: pandas.Series(cell, index=rows, dtype=object) for name, cell in cells.items()}
+    return pandas.DataFrame(series, index=rows)
+
+
+def encoding_of(plan: Plan) -> Encoding:
+    """Return the columns of a table's people; raise where they have no schema."""
+    encoding = plan.problem.people.encoding
+    if encoding is None:
+        instead = "plan.write_moves(folder)" if plan.problem.people.streamed else "plan.moves()"
+        raise DataError(
+            f"plan: its people have no schema, so there is no table to give back; use {instead}, or make people with "
+            "oar.Population.from_frame(df, target=…)."
+        )
+    return encoding
+
+
+def features_after(plan: Plan) -> Array:
+    """Return everyone's features after the plan: a few digits and steps of a few digits make a few digits."""
+    before = np.asarray(plan.problem.people.features, dtype=np.float64)
+    after = before + np.asarray(plan.moves(), dtype=np.float64)
+    places = plan.problem.people.encoding.places if plan.problem.people.encoding else {}
+    limits = plan.problem.limits.columns if plan.problem.limits else {}
+    for place in (places[name].start for name in places if limits.get(name, FREE).step):
+        old, new = before[:, place], after[:, place]
+        some = np.flatnonzero(old != new)
+        some = some[_few_digits(old[some]) == old[some]]
+        new[some] = _few_digits(new[some])
+    return after
+
+
+def _few_digits(values: Array) -> Array:
+    """Return numbers to the digits that sums do not blur: 745.04 for 745.0399999999998."""
+    return np.array([float(f"{value:.12g}") for value in values])
+
+
+def changes_of(plan: Plan) -> pandas.DataFrame:
+    """Return a row for each value that changes: person, column, before, after; of plain numbers as of tables."""
+    return changed_cells(plan, columns_of(plan.problem.people))
+
+
+def write_csv(changes: pandas.DataFrame, path: Path) -> None:
+    """Write changes for spreadsheets: a text that would be taken for a formula begins with an apostrophe."""
+    write_text(path, harmless_csv(changes), private=True)
+
+
+def write_parquet(changes: pandas.DataFrame, path: Path) -> bool:
+    """Write changes for programs, and say whether it could be done: it needs pyarrow.
+
+    A column of a Parquet file has one type, so `before` and `after` are texts, and where they are numbers they are
+    also in `before_number` and `after_number`.
+    """
+    import pandas
+
+    if not has_pyarrow():
+        return False
+    persons = changes["person"]
+    persons = persons.astype(np.int64) if all(map(is_whole, persons)) else persons.map(str).astype(object)
+
+    def number(value: Any) -> float:
+        return float(value) if is_flag(value) or is_number(value) else np.nan
+
+    typed = {"person": persons, "column": changes["column"].astype(str)}
+    for side in ("before", "after"):
+        typed[side] = changes[side].map(str).astype(object)
+        typed[f"{side}_number"] = changes[side].map(number).astype(np.float64)
+    with replace_atomically(path, private=True) as file:
+        pandas.DataFrame(typed).to_parquet(file, index=False)
+    return True
+
+
+def has_pyarrow() -> bool:
+    """Report whether Parquet files can be written."""
+    return find_spec("pyarrow") is not None

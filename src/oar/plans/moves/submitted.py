@@ -1,33 +1,69 @@
-"""Submitted plans: moves that somebody else computed, as arrays, tables or Parquet files, to be audited."""
+"""Submitted plans: moves that somebody else computed, as arrays, tables or Parquet files, to be audited.
+
+Those of people who are not in memory are handed out part by part, as plans do.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import real_numbers
 from oar.errors import DataError, OptionError, StorageError
-from oar.people import Population
+from oar.people import Chunk, Population
 from oar.people.labels import label_array
 from oar.people.parts.parquet import SUFFIXES
 from oar.people.tables.arrays import as_vector, is_frame, is_series
 from oar.people.tables.files import read_table
 from oar.people.wording import nearest, shown
-from oar.plans.lever_plan import LeverPlan
 from oar.plans.moves.changes_table import ChangesTable, is_long, read_changes
-from oar.plans.moves.parquet import columns_of_files
-from oar.plans.moves.submitted_parts import ArrayMoves, NoMoves, SubmittedPlan, check_moves, file_moves
-from oar.plans.plan import Plan
+from oar.plans.moves.parquet import check_moves, columns_of_files, file_moves
+from oar.plans.plan import LeverPlan, Plan
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 
 Array = NDArray[np.float64]
+IN_MEMORY = "moves: a table of changes is for people in memory; give an array or Parquet files."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SubmittedPlan(Plan):
+    """Moves by whoever hands them out, `of_chunk(chunk)`."""
+
+    handed: Any
+
+    def mover(self) -> Any:
+        """Return what hands out moves, and can be sent to another machine."""
+        return self.handed
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayMoves:
+    """Moves in an array (n, d), in the order of the people."""
+
+    each: Array
+    sent_once: ClassVar[bool] = True
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return the moves of some consecutive people."""
+        found = np.asarray(self.each[chunk.start : chunk.stop], dtype=np.float64)
+        check_moves(found, chunk.start)
+        return found
+
+
+class NoMoves:
+    """The moves where nobody moves."""
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return the moves of some consecutive people."""
+        return np.zeros_like(chunk.features)
 
 
 def given_plan(
@@ -61,7 +97,9 @@ def _in_memory(problem: Problem, given: dict[str, Any]) -> Plan:
         found.levers["targets"] = _targets(problem, given["labels"])
     if "leavers" in given:
         found.levers["away"] = _away(people, given["leavers"])
-    problem = _settled(problem, found.each)
+    if problem.best is not None:  # those who move are the ones who were to be chosen
+        movers = found.each.any(axis=1) & problem.allowance.acting(people.size)
+        problem = problem.with_action(participants=movers if movers.any() else problem.allowance.mask, seed=None)
     still: dict[str, Any] = {
         "targets": people.target_rows(problem.regresses),
         "away": np.zeros(people.size, dtype=bool),
@@ -75,17 +113,8 @@ def _in_memory(problem: Problem, given: dict[str, Any]) -> Plan:
 def plan_from(problem: Problem, changes: Any) -> Plan:
     """Return the plan in which these changes are made: rows of person, column, before and after."""
     if problem.people.streamed:
-        raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+        raise OptionError(IN_MEMORY)
     return given_plan(problem, changes)
-
-
-def _settled(problem: Problem, each: Array) -> Problem:
-    """Return the problem in which those who move are the chosen ones, where some are to be chosen."""
-    if problem.best is None:
-        return problem
-    eligible = problem.allowance.mask
-    movers = each.any(axis=1) & problem.allowance.acting(problem.people.size)
-    return problem.with_action(participants=movers if movers.any() else eligible, seed=None)
 
 
 def _changes(problem: Problem, given: dict[str, Any]) -> ChangesTable:
@@ -102,12 +131,12 @@ def _changes(problem: Problem, given: dict[str, Any]) -> ChangesTable:
 
 def _from_file(problem: Problem, path: Path) -> ChangesTable:
     people = problem.people
-    if os.path.isfile(path) and path.suffix.lower() not in SUFFIXES:
-        raise DataError(
-            f"moves: must be an array, a DataFrame, or a Parquet file or folder, got the file {str(path)!r}; read it "
-            "with pandas.read_csv, and give the table."
-        )
     if os.path.isfile(path):
+        if path.suffix.lower() not in SUFFIXES:
+            raise DataError(
+                f"moves: must be an array, a DataFrame, or a Parquet file or folder, got the file {str(path)!r}; read "
+                "it with pandas.read_csv, and give the table."
+            )
         try:
             table = read_table(path)
         except StorageError as error:
@@ -115,8 +144,7 @@ def _from_file(problem: Problem, path: Path) -> ChangesTable:
         # A DataFrame that somebody wrote, and no plan: as if it were given itself.
         if is_long(table.columns) or columns_of_files(people)[0] not in table.columns:
             return _changes(problem, {"moves": table})
-    found = file_moves(people, path)
-    each = np.vstack([found.of_chunk(chunk) for chunk in people.chunks()])
+    each = np.vstack(list(map(file_moves(people, path).of_chunk, people.chunks())))
     return ChangesTable(each, np.zeros(people.dimensions))
 
 
@@ -287,9 +315,8 @@ def _away(people: Population, leavers: Any) -> NDArray[np.bool_]:
         raise DataError(f"leavers: must be a list of people, or one yes or no for each, got {leavers!r}.") from None
     if given.dtype == bool:
         if given.shape != (people.size,):
-            raise DataError(
-                f"leavers: must be one yes or no for each of the {people.size:,} people, got {given.shape}."
-            )
+            wanted = f"one yes or no for each of the {people.size:,} people"
+            raise DataError(f"leavers: must be {wanted}, got {given.shape}.")
         return given.copy()
     away = np.zeros(people.size, dtype=bool)
     away[_known(people, list(leavers), "leavers")] = True
@@ -307,7 +334,7 @@ def _streamed(problem: Problem, given: dict[str, Any]) -> Plan:
         return SubmittedPlan(problem, query_move, file_moves(people, moves))
     if is_frame(moves):
         if is_long(moves.columns):
-            raise OptionError("moves: a table of changes is for people in memory; give an array or Parquet files.")
+            raise OptionError(IN_MEMORY)
         columns = _features_of(people, moves, "moves")
         _check_order(people, columns.index, "moves")
         moves = columns.to_numpy()

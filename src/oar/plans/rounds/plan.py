@@ -67,14 +67,12 @@ class OnlinePlan(MemberPlan):
             round: 0, 1, …: the moves (m, d) of those who arrive in it, in the stream's order. None: of all rows (n, d).
         """
         people = self.problem.stream.people
-        rows = np.arange(people.size) if round is None else self.problem.stream.rows(self._number(round))
+        rows, last = np.arange(people.size), self.problem.stream.rounds - 1
+        if round is not None:
+            if not is_whole(round) or not 0 <= round <= last:
+                raise DataError(f"round: must be a whole number from 0 to {last}, got {round!r}.")
+            rows = self.problem.stream.rows(int(round))
         return as_given(self.each[rows], people.names, people.row_names[rows])
-
-    def _number(self, round: Any) -> int:
-        rounds = self.problem.stream.rounds
-        if not is_whole(round) or not 0 <= round < rounds:
-            raise DataError(f"round: must be a whole number from 0 to {rounds - 1}, got {round!r}.")
-        return int(round)
 
     def efforts(self) -> Array:
         """Return Σ ‖δ_i‖ of each round (T,)."""
@@ -142,14 +140,10 @@ class OnlinePlan(MemberPlan):
             raise StorageError(f"{path} is of the format {said(form)}, and this version reads {FORMAT!r}.")
         found = fingerprint(problem)
         if made_for != found.digest or found.unknown is not None:
-            other = (
-                f" (or the same under another Python: {said(compiled_by)} then)"
-                if compiled_by != found.compiled_by
-                else ""
-            )
+            other = f" (or the same under another Python: {said(compiled_by)} then)"
             raise DataError(
                 f"problem: must be the one that the plan in {path} was made for, got one with other people, "
-                f"model, rule, query, goal or limits{other}."
+                f"model, rule, query, goal or limits{'' if compiled_by == found.compiled_by else other}."
             )
         people = problem.stream.people
         if each.shape != (people.size, people.dimensions) or each.dtype.kind != "f" or not np.isfinite(each).all():
@@ -160,22 +154,19 @@ class OnlinePlan(MemberPlan):
         return cls(problem, each, signals)
 
     def __repr__(self) -> str:
-        """Show who acts when, in one line."""
         movers = self.movers()
         acting = [f"{number}: {count:,}" for number, count in enumerate(movers) if count]
         shown = ", ".join(acting[:6]) + (", …" if len(acting) > 6 else "")
-        rows = counted(int(movers.sum()), "row moves", "rows move")
-        return (
-            f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{f' (by round {shown})' if acting else ''})"
-        )
+        rows, when = counted(int(movers.sum()), "row moves", "rows move"), f" (by round {shown})" if acting else ""
+        return f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{when})"
 
 
 def member_plan(problem: Problem, query_move: Array, each: Array) -> MemberPlan:
     """Return the plan in which everyone moves as is said, over rounds or not; over rounds the query does not move."""
     if not isinstance(problem, OnlineProblem):
         return MemberPlan(problem, query_move, each)
-    if np.shape(query_move) != (problem.people.dimensions,):
-        shape = (problem.people.dimensions,)
+    shape = (problem.people.dimensions,)
+    if np.shape(query_move) != shape:
         raise DataError(f"query_move: must have shape {shape}, got {np.shape(query_move)}; or leave it out.")
     if np.any(query_move):
         problem.only_one_refit("a move of the query itself")

@@ -32,15 +32,16 @@ class OnlineAudit(Audit):
     goal_for: str = "last"
 
     def __str__(self) -> str:
-        """Show a table of what the replay found."""
-        reached = [one.number for one in self.rounds if one.success]
+        reached, of = [one.number for one in self.rounds if one.success], len(self.rounds)
+        first = f"{', '.join(map(str, reached[:8]))}{', …' if len(reached) > 8 else ''}"
+        after = {0: "none", of: "all of them"}.get(len(reached), f"{len(reached)} of {of} ({first})")
         rows = [
             ("success", f"{yes(self.success)} (without the plan: {yes(self.success_before)})"),
             ("prediction", f"{_told(self.prediction_before)} → {_told(self.prediction)} after the last round"),
-            ("goal", f"for {goal_words(self.goal_for)}; reached after {_listed(reached, len(self.rounds))}"),
+            ("goal", f"for {goal_words(self.goal_for)}; reached after {after}"),
             ("goal loss", f"{self.loss_before:.4g} → {self.loss:.4g}"),
             ("acts", f"{counted(self.movers, 'row moves', 'rows move')} (effort {self.effort:.4g})"),
-            ("limits", "; ".join(self.violations) if self.violations else "all kept"),
+            ("limits", "; ".join(self.violations) or "all kept"),
             ("retrained by", self.witness if self.converged else f"{self.witness}, which did not come to an end"),
             ("that is", self.independence.value),
         ]
@@ -60,27 +61,24 @@ class OnlineResult(Result):
 
     @property
     def _asked(self) -> str:
-        if self.problem.goal_for == "last":
-            return ""
-        return "The goal is for every round; what is lowered is the mean loss."
+        every = self.problem.goal_for == "every"
+        return "The goal is for every round; what is lowered is the mean loss." if every else ""
 
     def plot(self) -> Figure:
         """Return a picture as a matplotlib figure: the goal loss by round with and without the plan, and when it acts.
 
         Below the losses are effort and leverage by round. `figure.savefig("plan.png")` keeps it.
         """
-        from oar.plans.rounds.plots import picture_of
+        from oar.plans.plots import rounds_picture
 
-        return picture_of(self)
+        return rounds_picture(self)
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook: what the replay found, round by round."""
-        from oar.plans.rounds.plots import summary_table
+        from oar.plans.plots import rounds_table
 
-        return summary_table(self)
+        return rounds_table(self)
 
     def __repr__(self) -> str:
-        """Show the outcome in one line."""
         rounds = counted(len(self.audit.rounds), "round", "rounds")
         return (
             f"OnlineResult({self.status} over {rounds}: predicts {_told(self.prediction)}, goal "
@@ -103,9 +101,3 @@ def _told(prediction: Any) -> str:
 def goal_words(goal_for: str) -> str:
     """Return which rounds a goal is for, in words."""
     return "every round" if goal_for == "every" else "the last round"
-
-
-def _listed(rounds: list[int], of: int) -> str:
-    if not rounds or len(rounds) == of:
-        return "none" if not rounds else "all of them"
-    return f"{len(rounds)} of {of} ({', '.join(map(str, rounds[:8]))}{', …' if len(rounds) > 8 else ''})"

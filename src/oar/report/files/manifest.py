@@ -77,7 +77,10 @@ def check(folder: Path, only: tuple[str, ...] | None = None) -> ManifestCheck:
         what = "damaged" if os.path.lexists(folder / MANIFEST) else "missing"
         return ManifestCheck(None, (f"{MANIFEST} is {what}",))
     told = [] if text == _text(content, plan) and content.get("version") == VERSION else [f"{MANIFEST} is altered"]
-    key = _key(folder)
+    try:
+        key = bytes.fromhex(read_private(folder)["key"])
+    except StorageError:
+        key = None
     for name, entry in entries.items():
         if only is None or name in only:
             told += _differs(folder / name, entry, key, plan)
@@ -164,10 +167,3 @@ def read_private(folder: Path) -> dict[str, Any]:
 def keyed(key: bytes, sha256: str) -> str:
     """Return a digest of data that says nothing to whoever has not the key."""
     return hmac.new(key, sha256.encode(), "sha256").hexdigest()
-
-
-def _key(folder: Path) -> bytes | None:
-    try:
-        return bytes.fromhex(read_private(folder)["key"])
-    except StorageError:
-        return None

@@ -43,9 +43,8 @@ CURRENT, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 @contextmanager
 def leaving_no_empty_folders(out: Path) -> Iterator[None]:
     """After an exception, remove `out` and its parents again if they were not there before and are still empty."""
-    made: list[Path] = []
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        made += [folder for folder in (out, *out.parents) if not folder.exists()]
         yield
     except BaseException:
         for empty in made:  # deepest first; a folder that somebody else has filled meanwhile stays
@@ -182,11 +181,18 @@ def place_all(files: Path, out: Path, last: str, others: Collection[str], ours: 
         if (out / name).is_dir():
             raise IsADirectoryError(21, f"{name} is a folder there")
     known = {*new, *remove}
-    _write_note(files.parent, {"last": last, "put": new, "remove": remove})
+    with open(files.parent / NOTE, "wb") as file:  # nobody heeds it before what it notes is begun
+        file.write(json.dumps({"last": last, "put": new, "remove": remove}).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(files.parent)
     beside = files.parent.parent == out.parent
     if beside and _can_change_places(out) and known >= set(os.listdir(out)) and _changed_places(files, out):
         sync_folder(out.parent)
-        _give_back(files, out, known)
+        for name in set(os.listdir(files)) - known:  # a file that appeared in the old folder at the last moment
+            if not os.path.lexists(out / name):
+                with suppress(OSError):
+                    os.rename(files / name, out / name)
         return
     finish(out, ours)
     os.rename(files.parent, out / ARRIVING)
@@ -295,14 +301,6 @@ def _unfinished(out: Path, error: OSError) -> StorageError:
     )
 
 
-def _write_note(home: Path, note: dict[str, Any]) -> None:
-    with open(home / NOTE, "wb") as file:  # nobody heeds it before what it notes is begun
-        file.write(json.dumps(note).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(home)
-
-
 def _note(home: Path) -> dict[str, Any] | None:
     """Return what goes where; None where nothing was decided, or all is done."""
     try:
@@ -347,14 +345,6 @@ def _changed_places(new: Path, old: Path) -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return rename(CURRENT, os.fsencode(new), CURRENT, os.fsencode(old), EXCHANGE) == 0
-
-
-def _give_back(old: Path, out: Path, known: Collection[str]) -> None:
-    """Move a file that appeared in the old folder at the last moment into the new one."""
-    for name in os.listdir(old):
-        if name not in known and not os.path.lexists(out / name):
-            with suppress(OSError):
-                os.rename(old / name, out / name)
 
 
 def _remove_abandoned(places: Collection[Path]) -> None:

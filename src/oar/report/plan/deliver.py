@@ -20,8 +20,8 @@ from oar.plans import Card, Result
 from oar.plans.cards.disclosure import telling
 from oar.plans.cards.file import as_json
 from oar.plans.cards.table.card import without_answer
+from oar.plans.moves.changes_table import changes_of, write_csv, write_parquet
 from oar.report.files.manifest import MANIFEST, NO_ID, PRIVATE, seal, write_private
-from oar.report.files.moves import changes_of, write_csv, write_parquet
 from oar.report.files.output_folder import finish, is_ours
 from oar.report.files.text_formats import json_text
 from oar.report.member_page import member_page
@@ -55,6 +55,8 @@ class PublishedCard:
         if self.card is None:
             why = f"There is no card, so {CARD} and {MEMBER} were not written: {self.why_not}"
             return {"written": False, "told": why} | dict.fromkeys(("worth", "loss", "success", "unable", "ways"))
+        asked = "" if self.card.participants == "everyone" else " who is asked to take part"
+        can = f" who can ({unable_words(self.unable)})" if self.unable else ""
         danger = (
             f" It has {' and '.join(self.tells)}, which for so few people is enough to find out a person's data from "
             "two cards, with this person and without: publish one, and no other for nearly the same people."
@@ -67,7 +69,7 @@ class PublishedCard:
             "written": True,
             "told": f"{CARD} holds what members need to find their own moves, and nobody's row."
             f"{danger if self.tells else ''}{unasked if self.unasked else ''}",
-            "worth": f"If {self._who(self.card)}: {_achieved(self.success, self.loss)}.",
+            "worth": f"If everyone{asked} answers the card{can}: {_achieved(self.success, self.loss)}.",
             "loss": told(self.loss),
             "success": None if math.isnan(self.loss) else self.success,
             "unable": self.unable,
@@ -86,11 +88,6 @@ class PublishedCard:
             f"{turned if self.opposite else ''}. Everyone follows the same one: {each}."
         )
 
-    def _who(self, card: Card) -> str:
-        """Say who answers the card."""
-        who = "everyone" if card.participants == "everyone" else "everyone who is asked to take part"
-        return f"{who} answers the card" + (f" who can ({unable_words(self.unable)})" if self.unable else "")
-
 
 def _achieved(success: bool, loss: float) -> str:
     if math.isnan(loss):
@@ -107,29 +104,18 @@ def publish(result: Result) -> PublishedCard:
         as_json(card)
     except OARError as error:
         return PublishedCard(None, in_command_words(str(error)))
+    planned, answered = (np.sign(np.asarray(plan.moves())) for plan in (result.plan, result.plan.followed(card)))
+    unasked = [each.column.name for each in card.terms.columns if not each.asked(card.most)]
     return PublishedCard(
         card,
         loss=float(verdict.loss),
         success=bool(verdict.success),
         tells=telling(card, result.problem),
-        unasked=_unasked(result, card),
+        unasked=tuple(name for name in unasked if planned[:, result.problem.people.table.places[name]].any()),
         unable=int(without_answer(result.problem).sum()),
-        opposite=_opposite(result, card),
+        opposite=int((planned * answered < 0).any(axis=1).sum()),
         planned=(result.success, float(result.loss)),
     )
-
-
-def _opposite(result: Result, card: Card) -> int:
-    """Count who would move a column one way by the plan, and the other way by the card."""
-    planned, answered = (np.sign(np.asarray(plan.moves())) for plan in (result.plan, result.plan.followed(card)))
-    return int((planned * answered < 0).any(axis=1).sum())
-
-
-def _unasked(result: Result, card: Card) -> tuple[str, ...]:
-    """Return the columns of a table that the plan's own moves change, and no answer to the card does."""
-    moved = np.asarray(np.asarray(result.plan.moves()).any(axis=0))
-    names = (each.column.name for each in card.terms.columns if not each.asked(card.most))
-    return tuple(name for name in names if moved[result.problem.people.table.places[name]].any())
 
 
 def check_folder(out: Path, force: bool) -> list[str]:
@@ -178,13 +164,9 @@ def write_all(
     private.json keeps all digits of the facts, and what was asked, for the auditor; every other file has the facts as
     `publishable` does. Of the data's sha256 only a keyed digest is kept.
     """
-    people = result.problem.people
-    found = dict(facts)
-    facts = {
-        **publishable(facts, people.size, names_of(people)),
-        "plan": NO_ID,
-        "rounding": rounding_words(people.size),
-    }
+    people, found = result.problem.people, dict(facts)
+    known = {"plan": NO_ID, "rounding": rounding_words(people.size)}
+    facts = publishable(facts, people.size, names_of(people)) | known
     key = secrets.token_bytes(32)
     changes = changes_of(result.plan)
     write_csv(changes, folder / MOVES_CSV)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -348,10 +349,8 @@ def _limited(others: Mapping[str, Any]) -> str:
     said += [others["falls"]] if others["falls"] else []
     if kept:
         said.append(f"{' and '.join(kept)} {'was' if len(kept) == 1 else 'were'} kept")
-    if names:
-        said.append(f"{' or '.join(names)} {'limits' if len(names) == 1 else 'limit'} that{' further' if kept else ''}")
-    else:
-        said.append(f"a smaller {others['limited_by'][0]} limits that{' further' if kept else ''}")
+    options = " or ".join(names) or f"a smaller {others['limited_by'][0]}"
+    said.append(f"{options} {'limit' if len(names) > 1 else 'limits'} that{' further' if kept else ''}")
     return "; ".join(said)
 
 
@@ -380,10 +379,8 @@ def _unless_few(row: dict[str, Any], hide: bool, *kept: str) -> dict[str, Any]:
 def _repeat(origin: Origin) -> dict[str, Any]:
     versions = {"oar": __version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "command": origin.command,
         "seed": origin.seed,

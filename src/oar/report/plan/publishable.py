@@ -38,16 +38,8 @@ FEW_IN_WORDS = 10  # below that, numbers of sentences count all kinds of things
 FINEST = 1e-4  # of a number, however many people there are
 LEAST_NOISE, LEAST_STEPS = 1e-9, 1_000
 
-KEPT = (
-    "asked",
-    "repeat",
-    "format",
-    "version",
-    "oar",
-    "plan",
-    "files",
-    "rounding",
-)  # what is known without people's values
+# What is known without people's values
+KEPT = ("asked", "repeat", "format", "version", "oar", "plan", "files", "rounding")
 BROKEN = "Limits are broken; the command says by whom, for the organiser alone."
 # How many there are of whom something is told, and what those do whose labels change or who leave.
 WHO = {
@@ -55,13 +47,8 @@ WHO = {
     *("relabelled", "leavers"),
 }
 COUNTS = {"movers", "changed", "towards", "away", "people_at_most"}
-OF_WHOM = (
-    "participants",
-    "people",
-    "bystanders",
-    "actors",
-    "members",
-)  # whom counts of a row are of; the first there is
+# Whom counts of a row are of; the first there is
+OF_WHOM = ("participants", "people", "bystanders", "actors", "members")
 GIVEN = {"shares", "budgets", "defection", "draws"}
 PREDICTED = {"prediction_before", "prediction"}  # labels, where they are whole
 SHARES = {
@@ -235,7 +222,8 @@ class Rounding:
         if whole and (OF_PEOPLE.match(text, found.end()) or UP_DOWN.search(before)):
             if self._is_told_as_known(text, found, value):
                 return found[0]
-            whole_of = _whole_of(text, found, everyone)
+            said = WHOLE_AFTER.match(text, found.end()) or WHOLE_BEFORE.search(before)
+            whole_of = everyone if said is None else int(said[1].replace(",", ""))  # as it says, or all who may act
             if value in (0, whole_of):
                 return found[0]
             near = float(_count(int(plain), nearest, whole_of))
@@ -279,12 +267,6 @@ def _to_the_safe_side(text: str, found: re.Match[str]) -> Any:
     if SUFFICES.search(before) or ENOUGH.match(text, found.end()):
         return math.ceil
     return math.floor if NEEDED.search(before) else round
-
-
-def _whole_of(text: str, found: re.Match[str], everyone: int) -> int:
-    """Return of how many people a sentence counts some: as it says itself, or of all who may act."""
-    said = WHOLE_AFTER.match(text, found.end()) or WHOLE_BEFORE.search(text[: found.start()])
-    return everyone if said is None else int(said[1].replace(",", ""))
 
 
 def _of_whom(row: Mapping[str, Any], others: int) -> int:

@@ -61,11 +61,8 @@ def pooled(groups: Any) -> PooledGroups:
     names[rest] = others
     names[shown] = [words[code] for code in shown]
     order = [*names[shown], *([others] if rest else []), *([small] if few >= FEW_PEOPLE else [])]
-    note = (
-        ""
-        if few >= FEW_PEOPLE or not few
-        else f"Groups of fewer than {FEW_PEOPLE} people, fewer than {FEW_PEOPLE} in all, are left out."
-    )
+    left_out = f"Groups of fewer than {FEW_PEOPLE} people, fewer than {FEW_PEOPLE} in all, are left out."
+    note = left_out if 0 < few < FEW_PEOPLE else ""
     named: dict[str, Any] = {"index": groups.index, "name": groups.name} if isinstance(groups, pandas.Series) else {}
     return PooledGroups(pandas.Series(names[codes], **named), tuple(map(str, order)), note)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from oar.people.tables.arrays import is_frame
 from oar.people.tables.schema import Schema
 from oar.plans.cards.card import Array, Broadcast, Card, Change
 from oar.plans.cards.table.response import Responders, TableResponse
-from oar.plans.cards.table.score import Scaler, TableScore
+from oar.plans.cards.table.score import TableScore
 from oar.plans.cards.table.terms import Answer, Room, TableTerms
 from oar.plans.cards.usual_values import doubt
 from oar.problem import Problem
@@ -41,23 +41,13 @@ class TableCard(Card):
         """The terms of the columns."""
         return self.table
 
-    def through(self, scaler: Scaler) -> TableCard:
-        """Return the same with another scaler."""
-        return replace(self, table=replace(self.table, scaler=scaler))
-
     def audited_model(self) -> Differentiable:
         """Return the model that is refitted where the card is audited: behind a scaler where it was."""
         model = self.broadcast.model
         return Scaled(model, frozen=self.table.scaled == "frozen") if self.table.scaled else model
 
-    def places_in(self, people: Population) -> NDArray[np.intp]:
-        """Return where on the card the coordinates (d,) of people are; raise where it is not for such a table."""
-        if people.encoding is None:
-            self._check_names(people)
-        found = None if people.encoding is None else self.table.places_in(people.encoding)
-        if found is None:
-            raise self._of_others(people, "others")
-        return found
+    def _places_in(self, people: Population) -> NDArray[np.intp] | None:
+        return None if people.encoding is None else self.table.places_in(people.encoding)
 
     def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
         """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""

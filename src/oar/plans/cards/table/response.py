@@ -91,13 +91,12 @@ class TableResponse:
     """The answers of members to one card."""
 
     def __init__(self, score: Score, terms: TableTerms, norm: Norm) -> None:
-        """Keep what is the same for everybody."""
         self.score, self.terms, self.norm = score, terms, norm
         self.costs = np.array([each.cost if each.movable else 1.0 for each in terms.columns])
         self.steps = np.array([each.step for each in terms.columns])
-        self.plain = [at for at, each in enumerate(terms.columns) if each.column.kind != "category"]
         self.trifling = self.steps == 0  # columns of which small changes are left out
         self.trifling[list(terms.bound)] = False
+        self._is_category = np.array([each.column.kind == "category" for each in terms.columns])
 
     def of(self, members: Responders) -> tuple[Array, Array]:
         """Return everyone's move (n, d), and by how much its score rises (n,)."""
@@ -124,13 +123,10 @@ class TableResponse:
 
     def lengths(self, moves: Array) -> Array:
         """Return what moves (n, d) cost, in the norm."""
-        total = np.zeros(len(moves))
-        for at, place in enumerate(self.terms.places):
-            paid = self.costs[at] * np.abs(moves[:, place]).max(axis=1)
-            total = (
-                np.maximum(total, paid) if self.norm.p == np.inf else total + (paid if self.norm.p == 1 else paid**2)
-            )
-        return np.sqrt(total) if self.norm.p == 2 else total
+        paid = self.costs * np.column_stack([np.abs(moves[:, place]).max(axis=1) for place in self.terms.places])
+        if self.norm.p == np.inf:
+            return paid.max(axis=1)
+        return _total(paid) if self.norm.p == 1 else np.sqrt(_total(paid**2))
 
     def _scored(self, members: Responders, moves: Array) -> tuple[Array, Array]:
         return in_equal_blocks(self.score, members.rows + moves, members.targets)
@@ -138,10 +134,10 @@ class TableResponse:
     def _between(self, members: Responders, here: Array, there: Array, share: float) -> Array:
         """Return a point on the way, or `there` itself where that breaks anything."""
         found = there.copy()
-        for at in self.plain:
+        for at in np.flatnonzero(~self._is_category):
             place, step = self.terms.places[at].start, self.steps[at]
             way = here[:, place] + share * (there[:, place] - here[:, place])
-            found[:, place] = np.sign(way) * np.floor(np.abs(way) / step + ALMOST) * step if step else way
+            found[:, place] = np.sign(way) * _floored(np.abs(way), step)
         fine = self.lengths(found) <= members.radii * (1 + OVER)
         fine &= self._kept(members.rows, members.rows + found)
         return np.where(fine[:, None], found, there)
@@ -178,25 +174,18 @@ class TableResponse:
             signs[:, at] = np.sign(slope)
             most[:, at] = np.where(slope > 0, room.rise[:, at], room.fall[:, at])
             gains[:, at] = np.abs(slope)
-        most = self._floored(most)
+        most = _floored(most, self.steps)
         return Offers(np.where(most > 0, gains, 0.0), most, signs, levels)
-
-    def _floored(self, amounts: Array) -> Array:
-        """Return the largest whole steps that are at most these (n, c)."""
-        unit = _positive(self.steps)
-        return np.where(self.steps > 0, np.floor(amounts / unit + ALMOST) * unit, amounts)
 
     def _filled(self, radii: Array, offers: Offers) -> Array:
         """Return how many units (n, c) of each offer a budget is best spent on, all but."""
-        farthest = self._floored(np.minimum(offers.most, radii[:, None] / self.costs))
+        farthest = _floored(np.minimum(offers.most, radii[:, None] / self.costs), self.steps)
         farthest = np.where(offers.gains > 0, farthest, 0.0)
         if self.norm.p == np.inf:
             return farthest
         if self.norm.p == 1:
-            ways = (
-                self._one_by_one(radii, offers, order) for order in (offers.gains / self.costs, offers.gains * farthest)
-            )
-            return _better(offers.gains, *ways)
+            orders = offers.gains / self.costs, offers.gains * farthest
+            return _better(offers.gains, *(self._one_by_one(radii, offers, order) for order in orders))
         best = self._ball(radii, offers, np.zeros_like(offers.gains))
         paid = self.steps * self.costs
         large = (self.steps > 0) & (farthest >= self.steps * (1 - ALMOST)) & (farthest > 0)
@@ -225,17 +214,12 @@ class TableResponse:
                 best = _better(offers.gains, best, self._ball(radii, offers, forced))
         return best
 
-    @property
-    def _is_category(self) -> Mask:
-        return np.array([each.column.kind == "category" for each in self.terms.columns])
-
     def _one_by_one(self, radii: Array, offers: Offers, worth: Array) -> Array:
         """Spend a budget of p = 1 on one offer after the other, the worthiest first."""
         people, left, amounts = np.arange(len(radii)), radii.copy(), np.zeros_like(worth)
         for places in np.argsort(-worth, axis=1, kind="stable").T:
-            steps, costs = self.steps[places], self.costs[places]
-            most = np.minimum(offers.most[people, places], left / costs)
-            taken = np.where(steps > 0, np.floor(most / _positive(steps) + ALMOST) * _positive(steps), most)
+            costs = self.costs[places]
+            taken = _floored(np.minimum(offers.most[people, places], left / costs), self.steps[places])
             taken = np.where(offers.gains[people, places] > 0, taken, 0.0)
             amounts[people, places] = taken
             left = np.maximum(left - taken * costs, 0.0)
@@ -269,7 +253,7 @@ class TableResponse:
         for at, ahead in zip(order, takes, strict=True):
             more = np.sqrt(np.where(left > ahead, left / _positive(ahead), 1.0))
             taken = np.minimum(np.minimum(aims[:, at] * more, ends[:, at]), np.sqrt(left))
-            whole[:, at] = np.floor(taken / paid[at] + ALMOST) * paid[at] if paid[at] > 0 else taken
+            whole[:, at] = _floored(taken, paid[at])
             left = np.maximum(left - whole[:, at] ** 2, 0.0)
         for at in order:
             if paid[at] <= 0:
@@ -279,7 +263,7 @@ class TableResponse:
             fits = (rates[:, at] > 0) & (more <= ends[:, at] * (1 + ALMOST)) & (price <= left)
             whole[:, at] = np.where(fits, more, whole[:, at])
             left = np.where(fits, left - price, left)
-        return forced + self._floored(whole / self.costs)
+        return forced + _floored(whole / self.costs, self.steps)
 
     def _moves(self, rows: Array, offers: Offers, amounts: Array) -> Array:
         """Return moves (n, d) that make so many units of each offer."""
@@ -315,8 +299,7 @@ class TableResponse:
         who, step = who[short], self.steps[at]
         low, high = taken[who, at], found[short]
         for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            middle = np.floor(middle / step + ALMOST) * step if step else middle
+            middle = _floored(0.5 * (low + high), step)
             if not (middle > low).any():
                 break
             fine = self._kept_with(members, offers, taken, who, at, middle)
@@ -365,6 +348,12 @@ def _total(values: Array) -> Array:
     for column in values.T:
         total = total + column
     return total
+
+
+def _floored(amounts: Array, steps: Array) -> Array:
+    """Return the largest whole steps that are at most these amounts, which stay where there is no step."""
+    unit = _positive(steps)
+    return np.where(steps > 0, np.floor(amounts / unit + ALMOST) * unit, amounts)
 
 
 def _positive(values: Array) -> Array:

@@ -18,18 +18,30 @@ averages that it learns (`oar.models.wrap.scaled`), which in the same e is a par
                 score = −Σ_c y_c Σ_j o (M + ½ L o) / σ², o = e_j − μ_cj, with θ = (log shares, log σ², μ) and v likewise
                 (·, L, M): k numbers, then twice k rows of d
     all others  by automatic differentiation, in JAX
+
+The same model sees e' in other units, e = a e' + t, with other parameters, and nobody's score changes by more than a
+constant:
+
+    linear      W' = W a, b' = b + W t, and V, c of the signal likewise
+    prototypes  v' = v a
+    gaussian    log σ²' = log σ² − 2 log a, μ' = (μ − t) / a, and of the signal L' = L, M' = M / a
+    the scaler's parabola    spread' = spread a², shift' = a (shift + 2 spread t)
+
+So what a scaler has learned need not be published: members go by any round centres and scales.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oar.models import Differentiable
 from oar.models.centroid.prototypes import PrototypeNetwork
+from oar.models.linear.losses import Linear
 from oar.models.naive_bayes import GaussianNaiveBayes
 from oar.models.protocol import Score
 from oar.models.training import Array
@@ -55,8 +67,13 @@ class TableScore:
     """s and ∇_x s for rows (n, d) of a table's coordinates and targets (n, o)."""
 
     def __init__(self, model: Differentiable, parameters: Array, signal: Array, scaler: Scaler) -> None:
-        """Find the model's own score."""
-        self._scaler, self._inner = scaler, inner_score(model, parameters, signal)
+        self._scaler = scaler
+        if linear_in_features(model):
+            self._inner: Score = partial(_of_prototypes, signal)
+        elif isinstance(model, GaussianNaiveBayes):
+            self._inner = partial(_of_gaussians, parameters, signal)
+        else:
+            self._inner = model.member_score(parameters, signal)
 
     def __call__(self, rows: Array, targets: Array) -> tuple[Array, Array]:
         """Return s (n,) and ∇_x s (n, d)."""
@@ -65,15 +82,6 @@ class TableScore:
         values, slopes = self._inner(seen, targets)
         values = values - (seen * (by.shift + by.spread * seen)).sum(axis=1)
         return values, (slopes - by.shift - 2 * by.spread * seen) / by.scales
-
-
-def inner_score(model: Differentiable, parameters: Array, signal: Array) -> Score:
-    """Return the score of a model without a scaler."""
-    if linear_in_features(model):
-        return partial(_of_prototypes, signal)
-    if isinstance(model, GaussianNaiveBayes):
-        return partial(_of_gaussians, parameters, signal)
-    return model.member_score(parameters, signal)
 
 
 def linear_in_features(model: Any) -> bool:
@@ -100,3 +108,66 @@ def _of_gaussians(parameters: Array, signal: Array, rows: Array, targets: Array)
         values += (share * offset * (along_mean[code] + 0.5 * along_log[code] * offset)).sum(axis=1)
         slopes += share * (along_mean[code] + along_log[code] * offset)
     return values, slopes
+
+
+class Parts(NamedTuple):
+    """Views of a flat vector: rows of numbers (m, d), one for each feature, and all other numbers (r,) or (r, 1)."""
+
+    rows: Array
+    rest: Array
+
+
+def is_laid_out(model: Any) -> bool:
+    """Report whether it is known which of a model's numbers belong to which feature."""
+    return isinstance(model, Linear | GaussianNaiveBayes) or linear_in_features(model)
+
+
+def parts(model: Any, vector: Array, dimensions: int) -> Parts:
+    """Return views of θ or v of a model that is laid out."""
+    match model:
+        case Linear():
+            table = vector.reshape(-1, dimensions + 1)
+            return Parts(table[:, :dimensions], table[:, dimensions])
+        case GaussianNaiveBayes():
+            classes = vector.size // (1 + 2 * dimensions)  # log shares, then twice as many rows
+            return Parts(vector[classes:].reshape(-1, dimensions), vector[:classes])
+    return Parts(vector.reshape(-1, dimensions), vector[:0])
+
+
+class CardSignal(NamedTuple):
+    """The signal of a card: θ and v of a model, and the scaler through which it sees members."""
+
+    parameters: Array
+    signal: Array
+    scaler: Scaler
+
+
+def in_units(model: Any, sent: CardSignal, centres: Array, scales: Array) -> CardSignal:
+    """Return the same for members who are seen by other centres and scales (d,); the model is laid out."""
+    old, size = sent.scaler, centres.size
+    a, t = scales / old.scales, (centres - old.centres) / old.scales
+    vectors = parameters, signal = sent.parameters.copy(), sent.signal.copy()
+    if isinstance(model, GaussianNaiveBayes):
+        log_variance, mean = np.split(parts(model, parameters, size).rows, 2)
+        log_variance -= 2 * np.log(a)
+        mean[:] = (mean - t) / a
+        np.split(parts(model, signal, size).rows, 2)[1][:] /= a
+    else:
+        for vector in (each for each in vectors if each.size):
+            rows, rest = parts(model, vector, size)
+            if rest.size:
+                rest += rows @ t
+            rows *= a
+    scaler = Scaler(centres, scales, a * (old.shift + 2 * old.spread * t), old.spread * a**2)
+    return CardSignal(parameters, signal, scaler)
+
+
+def kept(model: Any, vector: Array, dimensions: int, places: NDArray[np.intp]) -> Array:
+    """Return θ or v of a model with the numbers of some features alone, in this order."""
+    if not vector.size:
+        return vector
+    rows, rest = parts(model, vector, dimensions)
+    some = rows[:, places]
+    if isinstance(model, Linear):
+        return np.column_stack([some, rest]).ravel()
+    return np.concatenate([rest, some.ravel()])

@@ -170,17 +170,12 @@ class TableTerms:
 
     def values_of(self, point: Array) -> dict[str, Any]:
         """Return a person's values by column, as Python's own text, numbers and booleans."""
+        read: dict[str, Any] = {"ordinal": round, "boolean": bool, "integer": round, "number": float}
         values: dict[str, Any] = {}
         for each, place in zip(self.columns, self.places, strict=True):
-            column, number = each.column, float(point[place.start])
-            if column.kind == "category":
-                values[column.name] = column.levels[int(point[place].argmax())]
-            elif column.kind == "ordinal":
-                values[column.name] = column.levels[round(number)]
-            elif column.kind == "boolean":
-                values[column.name] = bool(number)
-            else:
-                values[column.name] = round(number) if column.kind == "integer" else number
+            name, kind, levels = each.column.name, each.column.kind, each.column.levels
+            held = point[place].argmax() if kind == "category" else read[kind](float(point[place.start]))
+            values[name] = levels[held] if kind in ("category", "ordinal") else held
         return values
 
 
@@ -206,11 +201,9 @@ class Room(ByPerson):
             self.takes[person, place] &= [not limit.immutable and limit.allows(level) for level in column.levels]
             return
         value, (lower, upper) = float(row[place.start]), limit.span
-        fall, rise = max(value - lower, 0.0), max(upper - value, 0.0)
-        self.fall[person, at] = min(self.fall[person, at], 0.0 if limit.immutable or limit.direction == "up" else fall)
-        self.rise[person, at] = min(
-            self.rise[person, at], 0.0 if limit.immutable or limit.direction == "down" else rise
-        )
+        for room, way, far in ((self.fall, "down", value - lower), (self.rise, "up", upper - value)):
+            still = limit.immutable or limit.direction not in (None, way)
+            room[person, at] = min(room[person, at], 0.0 if still else max(far, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +230,8 @@ class Answer(ShownAsText):
         return [(name, old, self.after[name]) for name, old in self.before.items() if old != self.after[name]]
 
     def __str__(self) -> str:
-        """Say it in words, one line a change."""
-        if not self.changes:
-            return "stay as you are"
-        return "\n".join(f"{name}: {said(old)} → {said(new)}" for name, old, new in self.changes)
+        lines = [f"{name}: {said(old)} → {said(new)}" for name, old, new in self.changes]
+        return "\n".join(lines) or "stay as you are"
 
 
 def said(value: Any) -> str:
