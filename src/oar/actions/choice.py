@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from oar.actions.own_action import Action
@@ -18,15 +18,15 @@ Kind = TypeVar("Kind", Perturb, Relabel, Withhold)
 
 @dataclass(frozen=True, eq=False)
 class Levers:
-    """Levers besides moving; those that are not given let nobody do anything."""
+    """Levers besides moving; those that are not given let nobody do anything; `given` where there is any."""
 
     relabel: RelabelLimits = NO_LABELS
     withhold: WithholdLimits = NO_LEAVERS
+    given: bool = field(init=False)
 
-    @property
-    def given(self) -> bool:
-        """Whether there is any."""
-        return self.relabel.given or self.withhold.given
+    def __post_init__(self) -> None:
+        """Tell whether there is any."""
+        object.__setattr__(self, "given", self.relabel.given or self.withhold.given)
 
 
 def as_action(action: Any) -> Any:
