@@ -235,3 +235,11 @@ def test_the_users_pipeline_is_never_fitted_or_changed():
     assert repr(pipeline.get_params()) == before
     assert not any(name.endswith("_") and not name.startswith("_") for name in vars(pipeline[0]))
     assert not hasattr(pipeline[-1], "coef_")
+
+
+@pytest.mark.parametrize("name", ["standard"])
+def test_what_is_compiled_for_a_pipeline_is_kept_for_other_problems(name):
+    fronts = [recognised(PIPELINES[name]).training(people) for people in (PEOPLE, PEOPLE)]
+    nodes = [front._node for front in fronts]
+    assert nodes[0] == nodes[1]
+    assert hash(nodes[0]) == hash(nodes[1])

@@ -116,7 +116,8 @@ def test_starts_keep_to_the_limits_are_seeded_and_find_the_best_minimum(norm):
             return noted
 
         settings = oar.solvers.ProjectedGradient(restarts=12, seed=seed)
-        makers = Starts(problem, settings, search.problem, began.fit).in_order(search.best)
+        made = Starts(problem, settings, search.problem, began.fit)
+        makers = (*made.in_order(search.best), *made.at_random(search.best))
         search.run_all(noting(maker) for maker in makers)
         return search, alone, starts
 
@@ -129,3 +130,31 @@ def test_starts_keep_to_the_limits_are_seeded_and_find_the_best_minimum(norm):
     again, other = ran(0)[2], ran(1)[2]
     assert all((one == same).all() for one, same in zip(starts, again, strict=True))
     assert any(one.shape != two.shape or (one != two).any() for one, two in zip(starts, other, strict=False))
+
+
+def test_patience_ends_random_starts_that_lead_to_nothing():
+    asked = []
+
+    def maker(number, shift):
+        def make(history):
+            asked.append(number)
+            return [Start(np.full((7, 2), shift))]
+
+        return make
+
+    search = search_of()
+    search.run(Start(np.zeros((7, 2))))
+    makers = [maker(0, 2.0), maker(1, -2.0), *(maker(number, 0.0) for number in range(2, 9))]
+    best = [search.best.loss]
+    assert search.run_all(makers, patience=2)
+    assert asked[-1] < 8  # starts from the same place twice in a row gain nothing
+    assert search.best.loss <= best[0]
+    many, asked[:] = len(asked), []
+    search.run_all(makers)
+    assert len(asked) == 9 > many
+
+
+def test_a_loss_that_is_the_least_there_can_be_ends_a_descent():
+    settings = settings_of(steps=500, least=3.0)
+    assert settings.stop(3.0 + 1e-13, gap=1.0, steps=1) == "closed"
+    assert settings.stop(3.1, gap=1.0, steps=1) == ""

@@ -54,6 +54,7 @@ jax: Any = Later("jax")
 jnp: Any = Later("jax.numpy")
 
 
+@dataclass(frozen=True)
 class Node:
     """A transformer that learns nothing and changes nothing, unless a subclass says otherwise."""
 

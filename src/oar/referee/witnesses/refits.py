@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,6 +61,7 @@ CONVERGED = 1e-6  # a larger gradient after a refit is not that of a minimum
 SCIPY = "SciPy, on the risk written out again in NumPy"
 AVERAGES = "class averages of the embedded rows (numpy)"
 STATISTICS = "batch statistics of the moved rows, recomputed layer by layer (numpy)"
+NARROW, LONG = 200, 10_000  # columns and rows: products of a long and narrow matrix wait for second threads
 FACTORED = 600  # parameters up to which scikit-learn is asked to factor the Hessian
 
 
@@ -148,11 +149,11 @@ def refit(model: Differentiable, people: Population, features: Array) -> Witness
     from sklearn.exceptions import ConvergenceWarning
 
     centre = features.mean(axis=0) if isinstance(model, SoftmaxRegression) else np.zeros(features.shape[1])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _threads(features):
         for kind in (ConvergenceWarning, LinAlgWarning):  # judged by the residual below
             warnings.simplefilter("ignore", kind)
         estimator = _scikit_learn(model, people, features - centre)
-    residual = np.inf if estimator is None else _residual(model, people, features - centre, estimator)
+        residual = np.inf if estimator is None else _residual(model, people, features - centre, estimator)
     if residual > SETTLED:  # scikit-learn's solvers can give up without a word on features of unlike scales
         return _by_scipy(model, people, features)
     name, kind = type(estimator).__name__, kind_of_loss(model) or ENTROPY
@@ -160,6 +161,14 @@ def refit(model: Differentiable, people: Population, features: Array) -> Witness
     return of_outputs(
         lambda rows: ask(rows - centre).reshape(len(rows), -1), kind, f"scikit-learn {name}", residual=residual
     )
+
+
+def _threads(features: Array) -> AbstractContextManager[Any]:
+    """Hold linear algebra to one thread where features (n, d) are long and narrow."""
+    from threadpoolctl import threadpool_limits
+
+    suits = len(features) >= LONG and features.shape[1] <= NARROW
+    return threadpool_limits(1, "blas") if suits else nullcontext()
 
 
 def _by_scipy(model: Differentiable, people: Population, features: Array) -> WitnessRefit:

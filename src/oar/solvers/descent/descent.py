@@ -45,6 +45,7 @@ FAR = 1e6  # budgets: a step so long that its projection is the full response
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 MUCH = 0.1  # of a loss, which is enough to fall by: slopes promise more than there is to gain where budgets are large
 MOST_TRIALS = 30
+NOTHING = 1e-12  # above the least that a loss can be: nothing is left to gain there
 SHARPNESS = 1e-4  # of the share of the way, in an exact search
 
 
@@ -168,6 +169,7 @@ class DescentSettings:
         longest: the longest first step, in budgets; later ones may be longer and longer. From FAR on a first step is a
             full response, which is quick; with 1 moves grow slowly, which ends in better minima where balls have
             corners.
+        least: a loss than which none can be less, as 0 of cross-entropies.
     """
 
     response: str
@@ -177,6 +179,7 @@ class DescentSettings:
     line_search: str = "armijo"
     tight: bool = False
     longest: float = FAR
+    least: float = -np.inf
 
     @classmethod
     def of(cls, settings: Any) -> DescentSettings:
@@ -186,7 +189,7 @@ class DescentSettings:
 
     def stop(self, loss: float, gap: float, steps: int) -> str:
         """Return why no further step is begun; "" to go on."""
-        if gap <= self.tolerance * abs(loss):
+        if gap <= self.tolerance * abs(loss) or loss <= self.least + NOTHING:
             return "closed"
         if steps >= self.max_steps:
             return "steps"

@@ -32,7 +32,16 @@ from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.signals import Signal, as_signal
 from oar.signals.base import Outcome, refit
-from oar.solvers.descent.descent import BEGIN, FAR, DescentEnd, DescentProblem, DescentSettings, SingleRefit, point_of
+from oar.solvers.descent.descent import (
+    BEGIN,
+    FAR,
+    NOTHING,
+    DescentEnd,
+    DescentProblem,
+    DescentSettings,
+    SingleRefit,
+    point_of,
+)
 from oar.solvers.descent.multistart import Multistart, Start
 from oar.solvers.descent.starts import Starts
 from oar.solvers.discrete.exchanges import ExchangeSearch
@@ -74,7 +83,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         point, whole = training.point, Lattice(measured)
         known = [start[:, measured.columns] * measured.costs for start in task.starts]
     objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not problem.model.convex)
-    loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth)
+    loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth, least=problem.model.least_loss)
     descent = DescentProblem(objective, limits, loop, task.on_step)
     stay = np.zeros((problem.people.size + 1, point.size))
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
@@ -85,7 +94,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         point_there = objective.signalled(stay, unmoved)
         reached, steps = [DescentEnd(point_there, np.inf, [unmoved.loss], "steps")], 0
     else:
-        search = Multistart(descent, problem.model.least_loss)
+        search = Multistart(descent, loop.least + NOTHING)
         search.run(Start(stay, FAR, point_of(limits.project(stay), unmoved)))
         if search.run_all([lambda _: map(Start, known)]):
             first = search.best

@@ -23,7 +23,7 @@ from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
 from oar.solvers.centroids.exact import reach_of
 from oar.solvers.descent.one_response import OneResponse
-from oar.solvers.registry import IN_MEMORY, Task, Wrapper
+from oar.solvers.registry import IN_MEMORY, Task, Wrapper, default_effort
 
 Mask = NDArray[np.bool_]
 Propose = Callable[[Mask], Proposal]
@@ -169,4 +169,8 @@ class BestMembers(Wrapper):
 
         if simple and problem.model.plain_means:
             return _of_centroids(problem, number, plan, task.query)
-        return _found(problem, number, plan, task.signal, task.query)
+        with default_effort(task.effort.trials):  # choices are compared by trials, and the best is planned for anew
+            tried = _found(problem, number, plan, task.signal, task.query)
+        starts = [np.vstack([tried.plan.each, tried.plan.query_move])]
+        found = task.ask(problem=tried.plan.problem, starts=starts)
+        return replace(min(tried, found, key=_loss), exact=False, chosen=tried.chosen)
