@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -188,6 +188,7 @@ def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
+@cache
 def called(kind: type) -> str:
     """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
     return WORD.sub("-", kind.__name__).lower()
@@ -269,8 +270,10 @@ class Wrapper(Solver):
 
     def takes(self, solver: Any) -> bool:
         """Report whether it asks on behalf of a solver."""
-        around = ("auto", *map(called, self.around))
-        return not self.around or named(solver) in around or isinstance(solver, self.around)
+        if not self.around or isinstance(solver, self.around):
+            return True
+        name = named(solver)
+        return name == "auto" or name in map(called, self.around)
 
     def refusal(self, task: Task) -> str | None:
         """Return why it does not wrap a task: it has already, or there is nothing to wrap."""

@@ -53,6 +53,7 @@ from oar.tolerances import CONVERGED, TIGHT
 
 FEW, MORE, MANY = 2_000, 20_000, 1_000_000  # members' moves, as numbers
 MOST_JUDGED = 3
+HASTY = 2  # patience up to which a closed certificate at the first start is the end of it
 CLEAR = 1e-8  # of the loss: what a refit may leave uncertain
 FARTHEST = 1e9  # ranges of the features that anybody is sent
 ENDED = {
@@ -99,7 +100,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         if search.run_all([lambda _: map(Start, known)]):
             first = search.best
             drawn: Any = settings
-            if settings.restarts and patience < np.inf and first.ended == "closed":
+            if settings.restarts and patience <= HASTY and first.ended == "closed":
                 drawn = replace(drawn, restarts=0)
             starts = Starts(problem, drawn, descent, unmoved.fit)
             if search.run_all(starts.in_order(first)):
