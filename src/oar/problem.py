@@ -108,6 +108,8 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "action", as_action(self.action))
         object.__setattr__(self, "model", as_model(self.model))
+        if self.people.streamed:
+            object.__setattr__(self, "model", self.model.in_parts(self.people))
         self.model.check(self.people)
         if self.own_action is not None and (self.people.streamed or self.people.encoding is not None):
             got = "people in parts" if self.people.streamed else "a table"
@@ -250,11 +252,18 @@ class Problem:
         `together` combines the losses of several queries; None means their mean. If any of several classes will do,
         `by` is the code of the one to be predicted; None means the nearest. The mean loss of `anchors` is added.
         """
-        training = self.model.training(self.people)
+        training = self._bound()
         if self.plain and anchors is None:
             return training
         points = self.asked.points if self.several else None
         return Aimed(training, self.wishes_by(by), points, self.asked.members, together or mean, anchors)
+
+    def _bound(self) -> Any:
+        if not self.people.streamed:
+            return self.model.training(self.people)
+        from oar.streaming import training_in_parts
+
+        return training_in_parts(self.model, self.people, self.allowance)  # type: ignore[arg-type]
 
     @cached_property
     def allowance(self) -> Allowance:

@@ -77,10 +77,15 @@ class Step:
         return self.outcome.fit
 
     @property
+    def members(self) -> Array:
+        """The gradient in the members' moves (n, d), with what those who ask gain by moving themselves."""
+        own = self.outcome.own_slopes
+        return self.gradient if own is None else self.gradient + own
+
+    @property
     def slopes(self) -> Array:
         """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
-        own = self.outcome.own_slopes
-        return np.concatenate([self.gradient if own is None else self.gradient + own, self.outcome.query_slope[None]])
+        return np.concatenate([self.members, self.outcome.query_slope[None]])
 
 
 class Signal(ABC):
