@@ -66,7 +66,7 @@ USUAL = 5  # trainings of a black box for a cell
 AS_PLANNED = 1.0  # the only budget where nobody moves
 
 
-class Cell(NamedTuple):
+class PowerCell(NamedTuple):
     """A cell: the goal loss, whether the query has the goal, and where training is random the interval of its rate."""
 
     loss: float = np.nan
@@ -171,7 +171,7 @@ def _checked(values: Any, argument: str, most: float) -> Array:
     return np.unique(found)
 
 
-class Judge:
+class CellJudge:
     """Judges the plans of cells, by audits."""
 
     note = "Every cell is audited."
@@ -179,12 +179,12 @@ class Judge:
     def expect(self, cells: int) -> None:
         """Hear how many cells there are to be."""
 
-    def __call__(self, plan: Plan) -> Cell:
+    def __call__(self, plan: Plan) -> PowerCell:
         """Audit a plan."""
         return _audited(audit(plan))
 
 
-class JudgeByTrainings(Judge):
+class TrainedCellJudge(CellJudge):
     """Judges plans of a black box as an audit does, and with its seeds, by so many trainings for all together."""
 
     def __init__(self, problem: Problem, most: int | None) -> None:
@@ -210,24 +210,24 @@ class JudgeByTrainings(Judge):
             return f"{told} That is too few to tell a success; allow more with trainings."
         return told
 
-    def __call__(self, plan: Plan) -> Cell:
+    def __call__(self, plan: Plan) -> PowerCell:
         """Train as often as there are trainings for a cell."""
         refits = (self._asking.seeded(plan.contribution(), number) for number in range(self._each))
         losses, reached = zip(*(self._asking.said(refit, plan.query_move) for refit in refits), strict=True)
         if not self._asking.is_random():
-            return Cell(losses[0], reached[0])
+            return PowerCell(losses[0], reached[0])
         rate = self._rate(sum(reached), self._each)
-        return Cell(float(np.mean(losses)), rate.interval[0] >= self._box.at_least, rate.interval)
+        return PowerCell(float(np.mean(losses)), rate.interval[0] >= self._box.at_least, rate.interval)
 
 
-def _judge_of(problem: Problem, trainings: int | None) -> Judge:
+def _judge_of(problem: Problem, trainings: int | None) -> CellJudge:
     if trainings is not None:
         check_whole("trainings", trainings)
     if problem.model.only_asked:
-        return JudgeByTrainings(problem, trainings)
+        return TrainedCellJudge(problem, trainings)
     if trainings is not None:
         raise OptionError(f"trainings: is for an oar.BlackBox, and here cells are refitted once, got {trainings!r}.")
-    return Judge()
+    return CellJudge()
 
 
 class Cells:
@@ -235,7 +235,7 @@ class Cells:
 
     note: str
 
-    def __init__(self, result: Result, seed: int, judge: Judge, on_step: OnStep = silent) -> None:
+    def __init__(self, result: Result, seed: int, judge: CellJudge, on_step: OnStep = silent) -> None:
         self.result, self.problem, self._judge, self._on_step = result, result.problem, judge, on_step
         actors = np.flatnonzero(self.actors())
         if not actors.size:
@@ -272,7 +272,7 @@ class Cells:
             acts[chunk.start : chunk.stop] = plan.of_chunk(chunk).any(axis=1)
         return acts
 
-    def as_planned(self) -> Cell:
+    def as_planned(self) -> PowerCell:
         """Return the cell of the plan itself."""
         return _audited(self.result.audit)
 
@@ -286,18 +286,18 @@ class Cells:
         mask[self.order[: self.acting(share)]] = True
         return mask
 
-    def at(self, scale: float, share: float) -> Cell:
+    def at(self, scale: float, share: float) -> PowerCell:
         """Return a cell, which is looked at once; after the time is over, one that says nothing."""
         key = scale, self.acting(share)
         if key not in self._known:
             if is_late():
                 self.skipped.add(key)
-                return Cell()
+                return PowerCell()
             self._known[key] = self.judged(scale, share)
             self._on_step(len(self._known), self._known[key].loss, np.inf)
         return self._known[key]
 
-    def judged(self, scale: float, share: float) -> Cell:
+    def judged(self, scale: float, share: float) -> PowerCell:
         """Return the cell, by what is said of its plan."""
         return self._judge(self.plan(scale, share))
 
@@ -314,9 +314,9 @@ class Cells:
         return with_members(smaller, self.members(share))
 
 
-def _audited(found: Audit) -> Cell:
+def _audited(found: Audit) -> PowerCell:
     rate = found.rate
-    return Cell(found.loss, found.success, (np.nan, np.nan) if rate is None else rate.interval)
+    return PowerCell(found.loss, found.success, (np.nan, np.nan) if rate is None else rate.interval)
 
 
 class ExactCells(Cells):
@@ -324,14 +324,14 @@ class ExactCells(Cells):
 
     note = "Every cell is the least loss that these members can reach at that budget, in closed form."
 
-    def as_planned(self) -> Cell:
+    def as_planned(self) -> PowerCell:
         """Look at it like at the others: a plan that stops short of the optimum is not what these members can do."""
         return self.judged(self.own, 1.0)
 
-    def judged(self, scale: float, share: float) -> Cell:
+    def judged(self, scale: float, share: float) -> PowerCell:
         """Look at how far the classes can move."""
         reach = self._reach(scale, share)
-        return Cell(float(reach.loss(reach.radii)), bool(reach.lead(reach.radii) > 0))
+        return PowerCell(float(reach.loss(reach.radii)), bool(reach.lead(reach.radii) > 0))
 
     def plan(self, scale: float, share: float) -> Plan:
         """Move every class in its best direction."""
@@ -375,7 +375,7 @@ class LeverCells(Cells):
         "far as the budget goes. Nothing was planned anew, so the best plans for a cell may do better."
     )
 
-    def __init__(self, result: Result, seed: int, judge: Judge, on_step: OnStep = silent) -> None:
+    def __init__(self, result: Result, seed: int, judge: CellJudge, on_step: OnStep = silent) -> None:
         self._before = Contribution.of(result.problem.people, result.problem.regresses)
         self._planned = result.plan.contribution()
         super().__init__(result, seed, judge, on_step)
@@ -421,7 +421,7 @@ class RefitCells(Cells):
         "for a cell may do better."
     )
 
-    def __init__(self, result: Result, seed: int, judge: Judge, on_step: OnStep = silent) -> None:
+    def __init__(self, result: Result, seed: int, judge: CellJudge, on_step: OnStep = silent) -> None:
         super().__init__(result, seed, judge, on_step)
         self._query_move = result.plan.query_move
         self._units = unit_budgets(result.problem)
@@ -451,12 +451,12 @@ class RefitCells(Cells):
                 found.append(self._answering.slopes(outcome, outcome.moves))
         return found
 
-    def judged(self, scale: float, share: float) -> Cell:
+    def judged(self, scale: float, share: float) -> PowerCell:
         """Refit with some members' moves at a budget."""
         moves, outcome = self._row(scale)
         if self.acting(share) < self.order.size:
             outcome = self._refitted(np.where(self.members(share)[:, None], moves, 0.0))
-        return Cell() if outcome is None else Cell(*self._answering.judged(outcome, self._query_move))
+        return PowerCell() if outcome is None else PowerCell(*self._answering.judged(outcome, self._query_move))
 
     def plan(self, scale: float, share: float) -> Plan:
         """Return the moves as they were refitted."""
