@@ -41,6 +41,7 @@ from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
+from oar.people.parts.rows import AT_A_TIME, Formula
 from oar.streaming.scratch import ReadOnlyScratch, Scratch
 
 
@@ -92,11 +93,31 @@ class SignalPath:
         """The same without its last step."""
         return SignalPath(self.strides[:-1], self.shift, self.names[:-1])
 
+    def moves_in(self, block: Block) -> Array:
+        """Return the moves (n, d) of a block's people."""
+        return block.walked(self)
+
     def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
         """Return everyone's moves (n, d) before the first step."""
         if self.shift is None:
             return np.zeros((radii.size, dimensions))
         return norm.project(np.tile(self.shift, (radii.size, 1)), radii)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenMoves:
+    """Moves that are handed out by a formula of each person's data, and the name by which they are told apart."""
+
+    formula: Formula
+    key: str
+    strides: ClassVar[tuple[Stride, ...]] = ()
+
+    def moves_in(self, block: Block) -> Array:
+        """Return the moves (n, d) of a block's people."""
+        return self.formula.of_chunk(block.chunk)
+
+
+MovesMade = SignalPath | GivenMoves
 
 
 def stepped(stride: Stride, norm: Norm, radii: Array, moves: Array, ahead: Array) -> tuple[Array, Array]:
@@ -145,7 +166,7 @@ def compiled(model: Linear, kind: str, by_class: bool) -> Callable[..., Any]:
 
 
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
-BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
+BLOCK = AT_A_TIME
 CACHED = 4_096  # people at a time in NumPy
 SAMPLE = 20_000  # people to begin with
 
@@ -163,6 +184,8 @@ class Spec:
         total: everybody's weight. weighted: whether weights differ.
         run: a name for what is kept on disk.
         centre, scale: (d,) the training's units.
+        given: what outputs are compared with, where somebody hands in another label; (n, o).
+        shares: (n,) everybody's weight as a share of all, where somebody hands in another; None where nobody does.
     """
 
     model: Linear
@@ -175,12 +198,14 @@ class Spec:
     run: str
     centre: Array
     scale: Array
+    given: Formula | None = None
+    shares: Array | None = None
     sent_once: ClassVar[bool] = True
 
     @property
     def by_class(self) -> bool:
-        """Whether labels are classes rather than values."""
-        return self.coding is not None
+        """Whether targets are those of one class a person."""
+        return self.coding is not None and self.given is None
 
     @property
     def norm(self) -> Norm:
@@ -229,16 +254,32 @@ class Block:
         """In chunks: codes (c, r), or values (c, r, 1)."""
 
         def filled() -> NDArray[Any]:
-            by_class = self.spec.by_class
+            by_class, given = self.spec.by_class, self.spec.given
+            if given is not None:
+                rows = given.of_chunk(self.chunk)
+                packed = np.zeros((self._filled, rows.shape[1]))
+                packed[: self.size] = rows
+                return packed.reshape(-1, ROWS, rows.shape[1])
             found = np.zeros(self._filled, dtype=np.int32 if by_class else np.float64)
             found[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
             return found.reshape(-1, ROWS) if by_class else found.reshape(-1, ROWS, 1)
 
         return self.scratch.kept("labels", "", filled)
 
+    @property
+    def chunk(self) -> Chunk:
+        """The people, as whoever hands out moves knows them."""
+        some, coding = slice(self._first, self._last), self.spec.coding
+        labels = self._reader.labels(coding)[some]
+        codes = np.zeros(self.size, dtype=np.int32) if coding is None else labels
+        weights = self._reader.rows.weights_of(self._first, self._last)
+        return Chunk(self._from, self.features, codes, weights, labels[:, None] if coding is None else None)
+
     @cached_property
     def weights(self) -> Array:
         """(n,), as shares of everybody's."""
+        if self.spec.shares is not None:
+            return self.spec.shares[self._from : self._from + self.size]
         if not self.spec.weighted:
             return np.full(self.size, 1 / self.spec.total)
         some = self._first, self._last
@@ -252,7 +293,11 @@ class Block:
 
     # What a walk makes of them
 
-    def moves(self, walk: SignalPath) -> Array:
+    def moves(self, walk: MovesMade) -> Array:
+        """Return everyone's moves at the end of a walk, or as they are given."""
+        return walk.moves_in(self)
+
+    def walked(self, walk: SignalPath) -> Array:
         """Return everyone's moves at the end of a walk: kept ones, or else by walking from the last that were kept."""
         ahead, at, found = [], walk, self._kept(walk)
         while found is None and at.strides:
@@ -270,7 +315,7 @@ class Block:
     def _kept(self, walk: SignalPath) -> Array | None:
         return self.scratch.read("moves", walk.key, (self.size, self.dimensions))
 
-    def ahead(self, walk: SignalPath, stride: Stride) -> Array:
+    def ahead(self, walk: MovesMade, stride: Stride) -> Array:
         """Return ∇_x s (n, d) at the end of a walk, by a stride's signal."""
         return self._scored(self.packed(walk), stride)
 
@@ -279,7 +324,7 @@ class Block:
         scores = self._passed("scores", packed, at, along, at[:, some], along[:, some])
         return scores.reshape(-1, self.dimensions)[: self.size] / self.spec.scale
 
-    def packed(self, walk: SignalPath) -> Array:
+    def packed(self, walk: MovesMade) -> Array:
         """Return moved features in chunks (c, r, d), in the training's units."""
         return self.scratch.kept("moved", walk.key, lambda: self._pack(self.moves(walk)))
 
@@ -291,7 +336,7 @@ class Block:
         rows /= self.spec.scale
         return packed.reshape(-1, ROWS, self.dimensions)
 
-    def run(self, kind: str, walk: SignalPath, *arguments: Array) -> Any:
+    def run(self, kind: str, walk: MovesMade, *arguments: Array) -> Any:
         """Run one compiled pass where a walk led to; one result for all chunks."""
         return self._passed(kind, self.packed(walk), *arguments)
 
@@ -348,6 +393,19 @@ def in_memory(chunk: Chunk, spec: Spec) -> Block:
     return Block(spec, RowsInMemory(rows), chunk.start, 0, len(labels))
 
 
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """Everybody's ∇_x s (n, d) at the end of a walk, by a stride's signal."""
+
+    spec: Spec
+    walk: MovesMade
+    stride: Stride
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return some people's."""
+        return in_memory(chunk, self.spec).ahead(self.walk, self.stride)
+
+
 def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
     """Walk over a part's people a block at a time."""
     reader = Reader(part)
@@ -355,7 +413,7 @@ def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
         yield Block(spec, reader, start, first, last)
 
 
-def total(part: Part, start: int, spec: Spec, walk: SignalPath, kind: str, *arguments: Array) -> Any:
+def total(part: Part, start: int, spec: Spec, walk: MovesMade, kind: str, *arguments: Array) -> Any:
     """Return a part's share of a sum that a refit or a solve needs."""
     return reduce(added_leaves, (block.run(kind, walk, *arguments) for block in blocks_of(part, start, spec)))
 
