@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Leverage(ShownAsText):
         problem: the problem that was solved.
         defence: the operator's defence.
         slopes: (n, d) the gradient dL/dδ_ij at the refit before any move, 0 where somebody may not move. On a table, by
-            cost.
+            cost. Of people in parts it is made whenever they are read, and what it adds up to is one pass each.
         loss: the goal loss there.
         acts: (n,) the members whose leverage counts.
         note: how the gradient was computed.
@@ -96,21 +97,27 @@ class Leverage(ShownAsText):
         """
         return self.problem.people.column(self._members)
 
-    @property
+    @cached_property
     def _members(self) -> Array:
         if self.alone is not None and not self.problem.moves:
             return self.alone
-        return self.problem.allowance.norm.dual.length(self.slopes)
+        slopes: Any = self.slopes
+        length = self.problem.allowance.norm.dual.length
+        return slopes.each(length) if self.problem.people.streamed else length(slopes)
 
     @property
     def features(self) -> Any:
         """(d,) each feature's leverage, as a Series by name where features have names."""
-        found, names = np.abs(self.slopes).sum(axis=0), self.problem.people.names
+        found, names = self._features, self.problem.people.names
         if names is None:
             return found
         import pandas
 
         return pandas.Series(found, index=list(names))
+
+    @cached_property
+    def _features(self) -> Array:
+        return np.abs(self.slopes).sum(axis=0)
 
     @property
     def total(self) -> float:
@@ -142,10 +149,12 @@ class Leverage(ShownAsText):
         arrived = self.when >= 0
         return np.bincount(self.when[arrived], weights=self._members[arrived]).astype(np.float64)
 
-    @property
+    @cached_property
     def _codes(self) -> NDArray[Any]:
         people = self.problem.people
-        return np.zeros(people.size, dtype=np.intp) if self.problem.regresses else people.codes(0, people.size)
+        if self.problem.regresses:
+            return np.zeros(people.size, dtype=np.intp)
+        return np.concatenate([chunk.codes for chunk in people.chunks()])
 
     def table(self, by: str = "feature") -> Any:
         """Return a DataFrame of leverage and its share of the total; the largest first.
