@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import oar
-from oar.models import Ridge
+from oar.models import Ridge, Scaled
 from oar.plans.refits import Refits
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import retraining_of
@@ -31,7 +31,10 @@ def both(folder, model, action=None, **more):
     return problem, dataclasses.replace(problem, people=people.loaded())
 
 
-@pytest.fixture(params=[SOFTMAX, oar.NearestCentroid(), Ridge(1e-1)], ids=lambda model: model.name)
+@pytest.fixture(
+    params=[SOFTMAX, oar.NearestCentroid(), Ridge(1e-1), Scaled(SOFTMAX), Scaled(Ridge(1e-1), frozen=True)],
+    ids=lambda model: model.name,
+)
 def planned(request, tmp_path):
     """Return the refits of a plan in parts, the same retraining in memory, and everybody's moves."""
     there, here = both(tmp_path, request.param)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oar.actions.sets.norms import Allowance
+from oar.models.wrap.scaled import Scaled
 from oar.people.parts.population import StreamedPopulation
 from oar.streaming.passes import SignalPath, Spec, Stride
 from oar.streaming.training import NOBODY_MOVES, StreamedTraining
@@ -18,4 +19,8 @@ def training_in_parts(model: Any, people: StreamedPopulation, allowance: Allowan
         from oar.streaming.centroids import CentroidsInParts
 
         return CentroidsInParts(model, people)
+    if isinstance(model, Scaled):
+        from oar.streaming.scaled import ScaledInParts
+
+        return ScaledInParts(model, people, allowance)
     return StreamedTraining(model, people, allowance)

@@ -33,6 +33,7 @@ from oar.streaming.passes import (
     SignalPath,
     Spec,
     Stride,
+    Units,
     added_leaves,
     advance,
     compare,
@@ -127,6 +128,16 @@ class StreamedTraining(LinearTraining):
         found = RowsInParts(self.people, Ahead(self.spec, features, stride), self.dimensions)
         return found if columns is ALL else found[:, columns]
 
+    def seeing(self, units: Units) -> None:
+        """Keep parameters for features in these units, in which they are measured for the penalty, too."""
+        self._centre, self._scale = units.centre, units.scale
+        self.spec = replace(self.spec, centre=units.centre, scale=units.scale)
+
+    @property
+    def measured(self) -> PartStatistics:
+        """What was found of everybody before any move."""
+        return self._few_people
+
     def _run(self, kind: str, features: Any, *arguments: Array) -> list[Any]:
         """Run one pass over all parts; return one result, their sum."""
         if kind == "risk" and self._known is not None:
@@ -162,7 +173,11 @@ class StreamedTraining(LinearTraining):
         if features.strides or not few.weights.sum() > 0:
             return self.start()
         some = LinearTraining(
-            self.model, few.rows, few.targets, few.weights / few.weights.sum(), (self._centre, self._scale)
+            self.model,
+            features.rows(few.rows),
+            few.targets,
+            few.weights / few.weights.sum(),
+            (self._centre, self._scale),
         )
         found = some.fit(some.moved(None), self.start(), COARSE)
         self._inverse = some._renewed(found.parameters, some.moved(None))

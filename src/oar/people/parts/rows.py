@@ -135,8 +135,8 @@ class RowsInParts(NDArrayOperatorsMixin):
         return _made(self.people, function, (self, *others), self.shape[1] if width is None else width)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if method != "__call__" or options.get("out") is not None:
-            return NotImplemented
+        if method != "__call__" or "out" in options:
+            raise self.people._in_parts(f"np.{ufunc.__name__}.{method} of everybody's rows")
         if ufunc is np.matmul:  # each row by a matrix; or everybody's weights, summed up
             if inputs[0] is not self:
                 return products(self, np.asarray(inputs[0])[:, None])[0]
@@ -147,11 +147,13 @@ class RowsInParts(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
         if function is np.where and not options:
             return self._elementwise(np.where, given)
+        if function is np.einsum and given[0] == "nd,nd->n":
+            return (given[1] * given[2]).sum(axis=1)
         if function in (np.shape, np.ndim):
             return self.shape if function is np.shape else self.ndim
         if function is np.zeros_like:
             return self._elementwise(np.multiply, (self, 0.0))
-        return NotImplemented
+        raise self.people._in_parts(f"np.{function.__name__} of everybody's rows")
 
     def _elementwise(self, function: Callable[..., Any], given: tuple[Any, ...]) -> RowsInParts:
         widths = [shape[-1] for one in given if (shape := getattr(one, "shape", ()))]
