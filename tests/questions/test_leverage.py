@@ -286,7 +286,11 @@ def test_what_stops_before_its_minimum_has_leverage_where_it_stops():
     assert "not exact" in found.note
 
 
-PARTS_MODELS = [oar.NearestCentroid(), oar.SoftmaxRegression(l2=0.05)]
+PARTS_MODELS = [
+    oar.NearestCentroid(),
+    oar.SoftmaxRegression(l2=0.05),
+    oar.models.Scaled(oar.SoftmaxRegression(l2=0.05)),
+]
 
 
 @pytest.mark.parametrize("model", PARTS_MODELS, ids=lambda model: model.name)
