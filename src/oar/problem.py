@@ -490,7 +490,8 @@ class Problem:
             drawn = self.allowance.mask
             changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
-        parts = tuple(changed if part is perturb else part for part in parts_of(self.action))
+        parts = [changed if part is perturb else part for part in parts_of(self.action)]
+        # Over rounds a list of Perturbs is one for each round.
         return dataclasses.replace(self, action=parts if len(parts) > 1 else changed)
 
     def of_model(self, model: Differentiable) -> Problem:
