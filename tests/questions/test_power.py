@@ -207,3 +207,15 @@ def test_after_the_time_cells_say_nothing(model):
     assert "before 15 of 16 cells were looked at" in curve.note
     with pytest.raises(oar.errors.DataError, match="time_limit"):
         oar.questions.power(result, time_limit=-1)
+
+
+def test_of_people_in_parts_the_query_may_move_and_several_may_ask(tmp_path):
+    memory = two_groups(2, size=60, budget=0.7)
+    frame = pd.DataFrame(memory.people.features, columns=["a", "b"]).assign(y=memory.people.labels)
+    frame.to_parquet(tmp_path / "0.parquet")
+    people, model = oar.Population.from_parquet(tmp_path, target="y"), oar.SoftmaxRegression(0.05)
+    joint = oar.joint(oar.Problem(people, model, memory.query, memory.action), effort="quick")
+    assert joint.plan.query_move.any()
+    several = oar.Problem(people, model, oar.Query([[0.7, 0.6], [0.6, 0.8]], "yes"), memory.action)
+    for result in (joint, oar.collective(several, effort="quick")):
+        agrees_with_the_audit(oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.2,)))
