@@ -7,8 +7,10 @@ from sklearn.linear_model import LogisticRegression
 
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
+from oar.people import Chunk
+from oar.plans import MemberPlan
 from oar.plans.refits import Refits
-from oar.plans.robustness import InexactMoves
+from oar.plans.robustness import DrawnErrors, InexactMoves
 
 L2 = 0.05
 
@@ -214,3 +216,80 @@ def test_what_would_do_nothing_is_refused():
     with pytest.raises(oar.errors.OptionError, match="no move can be inexact"):
         still.robustness(noise=0.1)
     assert still.robustness(stale=0.1, draws=3).actors == 0
+
+
+@pytest.fixture
+def in_parts(tmp_path):
+    """Return a problem of people in two files, and the same people in memory."""
+    features, labels = blobs().features, blobs().labels
+    frame = pd.DataFrame(features, columns=["a", "b", "c"]).assign(y=labels)
+    for part in range(2):
+        frame.iloc[part * 30 : (part + 1) * 30].to_parquet(tmp_path / f"{part}.parquet")
+    people = oar.Population.from_parquet(tmp_path, target="y")
+    query = oar.Query([0.5, 0.3, 0.6], 1)
+
+    def both(model):
+        return [oar.Problem(one, model, query, oar.Perturb(0.4)) for one in (people, people.loaded())]
+
+    return both
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(l2=L2)], ids=lambda model: model.name)
+def test_of_people_in_parts_it_is_that_of_the_same_people_in_memory(in_parts, model):
+    streamed, memory = in_parts(model)
+    plan = oar.collective(streamed).plan
+    moves = plan.contribution().parts[0][np.arange(60)]
+    same = MemberPlan(memory, np.zeros(3), moves)
+    for what in ({"defection": 0.4}, {"stale": 0.3}, {"defection": 0.2, "stale": 0.2}):
+        here, there = (one.robustness(draws=4, seed=3, **what) for one in (plan, same))
+        np.testing.assert_allclose(here.losses, there.losses, rtol=1e-6, atol=1e-8)
+        assert here.successes.tolist() == there.successes.tolist()
+        assert here.acted.tolist() == there.acted.tolist()
+        assert here.replaced.tolist() == there.replaced.tolist()
+    here, there = (one.robustness(noise=0.2, draws=40, seed=3) for one in (plan, same))
+    assert here.losses.std() == pytest.approx(there.losses.std(), rel=0.5)
+    assert here.losses.mean() == pytest.approx(there.losses.mean(), rel=0.05)
+    exact = plan.robustness(noise=1e-12, draws=1)
+    assert exact.losses[0] == pytest.approx(exact.planned_loss, rel=1e-6)
+
+
+def test_errors_of_people_in_parts_do_not_depend_on_the_parts():
+    drawn = DrawnErrors((1, 2), 3)
+
+    def of(start, stop):
+        rows = np.zeros((stop - start, 3))
+        return drawn.of_chunk(Chunk(start, rows, np.zeros(stop - start, int), None, None))
+
+    everyone = of(0, 5_000)
+    np.testing.assert_array_equal(np.concatenate([of(0, 1_500), of(1_500, 1_501), of(1_501, 5_000)]), everyone)
+    assert everyone.std(axis=0) == pytest.approx(1, rel=0.05)
+    assert np.abs(np.corrcoef(everyone[:1_024].ravel(), everyone[1_024:2_048].ravel())[0, 1]) < 0.1
+
+
+def test_of_many_people_in_parts_those_who_come_are_some_of_all(in_parts, monkeypatch):
+    monkeypatch.setattr("oar.plans.robustness.POOL", 12)
+    streamed, memory = in_parts(oar.NearestCentroid())
+    plan = oar.collective(streamed).plan
+    everyone = oar.collective(memory).plan.robustness(stale=0.5, draws=60)
+    some = plan.robustness(stale=0.5, draws=60)
+    assert some.losses.mean() == pytest.approx(everyone.losses.mean(), rel=0.1)
+
+
+def test_after_the_time_there_are_no_more_draws(monkeypatch):
+    plan = planned(oar.SoftmaxRegression(l2=L2)).plan
+    late = plan.robustness(defection=0.3, draws=5, time_limit=0)
+    assert (late.draws, late.asked, late.interval) == (0, 5, (0.0, 1.0))
+    assert np.isnan(late.success_rate)
+    assert not late.planned_success
+    assert "over after 0 of 5 draws" in str(late)
+    assert np.isnan(late.quantiles[0.5])
+    whole = plan.robustness(defection=0.3, draws=5)
+    assert whole.note == ""
+    looks = iter([False] * 3 + [True] * 3)  # before all draws, and before each
+    monkeypatch.setattr("oar.plans.robustness.is_late", lambda: next(looks))
+    soon = plan.robustness(defection=0.3, draws=5)
+    np.testing.assert_array_equal(soon.losses, whole.losses[:2])
+    assert soon.planned_loss == whole.planned_loss
+    assert "over after 2 of 5 draws" in soon.note
+    with pytest.raises(oar.errors.DataError, match="time_limit"):
+        plan.robustness(defection=0.3, time_limit="soon")

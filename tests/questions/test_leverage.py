@@ -284,3 +284,36 @@ def test_what_stops_before_its_minimum_has_leverage_where_it_stops():
     assert found.loss == pytest.approx(loss(0.0), rel=1e-6)
     assert (loss(0.1 * way) - loss(-0.1 * way)) / 0.2 == pytest.approx(np.linalg.norm(found.slopes), rel=0.05)
     assert "not exact" in found.note
+
+
+PARTS_MODELS = [
+    oar.NearestCentroid(),
+    oar.SoftmaxRegression(l2=0.05),
+    oar.models.Scaled(oar.SoftmaxRegression(l2=0.05)),
+]
+
+
+@pytest.mark.parametrize("model", PARTS_MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("queries", [1, 3])
+def test_of_people_in_parts_it_is_that_of_the_same_people_in_memory(tmp_path, model, queries):
+    frame = pd.DataFrame(people_of().features, columns=["age", "income"])
+    frame = frame.assign(y=people_of().labels, w=people_of().weights)
+    for part in range(3):
+        frame.iloc[part * 7 : (part + 1) * 7].to_parquet(tmp_path / f"{part}.parquet")
+    people = oar.Population.from_parquet(tmp_path, target="y", weights="w")
+    query = oar.Query(people_of().features[:queries] + 0.2 if queries > 1 else people_of().features[0] + 0.2, 2)
+    action = oar.Perturb(0.3, participants=np.arange(SIZE) < 15)
+    here, there = (oar.questions.leverage(oar.Problem(one, model, query, action)) for one in (people, people.loaded()))
+    np.testing.assert_allclose(here.members, there.members, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(here.features, there.features, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(here.slopes[[3, 9]], there.slopes[[3, 9]], rtol=1e-6, atol=1e-9)
+    assert here.classes == pytest.approx(there.classes, rel=1e-6)
+    assert here.total == pytest.approx(there.total)
+    assert here.loss == pytest.approx(there.loss)
+    tables = [one.table("member")["leverage"].sort_index() for one in (here, there)]
+    np.testing.assert_allclose(*tables, rtol=1e-6, atol=1e-9)
+    assert "income" in str(here)
+    before = people.passes
+    str(here), here.total, here.largest, here.table("class")
+    assert people.passes == before  # every sum is made once
+    assert here.plot() is not None

@@ -1,12 +1,18 @@
 """The power curve: every cell against the audit of the same moves, and against full solves."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 from support.centroid_problems import random_world, seeds
 from support.question_problems import QUICK, as_centroids, small_table, two_groups
 
 import oar
+from oar.plans.refits import Refits
 from oar.solvers.descent.one_response import OneResponse
 
 MODELS = [
@@ -114,3 +120,102 @@ def test_what_has_no_power_curve_is_refused():
         oar.questions.power(oar.individual(as_centroids(two_groups())))
     with pytest.raises(oar.errors.DataError, match="result"):
         oar.questions.power(result.plan)
+
+
+LEVERS = [oar.Relabel(most=6), oar.Withhold(most=6), [oar.Perturb(0.4), oar.Relabel(most=3), oar.Withhold(most=2)]]
+
+
+@pytest.mark.parametrize("action", LEVERS, ids=["labels", "strike", "all"])
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(0.05)], ids=lambda model: model.name)
+def test_labels_and_strikes_have_power_by_the_number_of_those_who_act(model, action):
+    problem = replace(two_groups(2, model, size=40), action=action)
+    result = oar.collective(problem)
+    curve = oar.questions.power(result, shares=(0.0, 0.4, 1.0))
+    agrees_with_the_audit(curve)
+    assert curve.losses[-1, 0] == pytest.approx(result.loss_before)
+    assert curve.losses[-1, -1] == pytest.approx(result.loss)
+    acts = Refits(result.plan).actors
+    assert curve.acting.tolist() == [0, round(0.4 * acts.sum()), acts.sum()]
+    few = Refits(curve.plan(curve.budgets[-1], 0.4)).actors
+    assert few.sum() == curve.acting[1]
+    assert not (few & ~acts).any()
+    if not problem.moves:
+        assert curve.budgets.tolist() == [1.0]
+        with pytest.raises(oar.errors.OptionError, match="budgets: are for members who move"):
+            oar.questions.power(result, budgets=(0.5,))
+
+
+def boxed(estimator, size=40, **settings):
+    return replace(two_groups(2, size=size, budget=1.0), model=oar.BlackBox(estimator, **settings))
+
+
+def test_of_a_black_box_cells_are_trainings():
+    problem = boxed(DecisionTreeClassifier(max_depth=2, random_state=0), randomised=False)
+    result = oar.collective(problem, effort="quick")
+    before = problem.model.calls.fits
+    curve = oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.5, 1.0))
+    assert problem.model.calls.fits - before <= 4 + 3
+    assert "1 true training" in curve.note
+    assert np.isnan(curve.intervals).all()
+    agrees_with_the_audit(curve)
+
+
+def test_of_random_training_cells_have_intervals_and_success_is_the_audits():
+    model = RandomForestClassifier(n_estimators=3, max_depth=2)
+    problem = boxed(model, refits=6)
+    result = oar.collective(problem, effort="quick")
+    before = problem.model.calls.fits
+    curve = oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.5, 1.0), trainings=8 * 5)
+    assert problem.model.calls.fits - before <= 40
+    low, high = np.moveaxis(curve.intervals, -1, 0)
+    assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+    np.testing.assert_array_equal(curve.success, low >= problem.model.at_least)
+    full = oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.5, 1.0), trainings=1_000)
+    agrees_with_the_audit(full)  # as many trainings as an audit, with its seeds
+    few = oar.questions.power(result, shares=(0.5,), budgets=(0.5,), trainings=1)
+    assert "too few to tell a success" in few.note
+    assert not few.success.any()
+    with pytest.raises(oar.errors.OptionError, match="trainings: is for an oar.BlackBox"):
+        oar.questions.power(oar.collective(two_groups(size=20)), trainings=3)
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), oar.SoftmaxRegression(0.05)], ids=lambda model: model.name)
+def test_people_in_parts_have_the_power_of_their_walk(tmp_path, model):
+    memory = two_groups(2, model, size=60, budget=0.7)
+    frame = pd.DataFrame(memory.people.features, columns=["a", "b"]).assign(y=memory.people.labels)
+    for part in range(2):
+        frame.iloc[part * 30 : (part + 1) * 30].to_parquet(tmp_path / f"{part}.parquet")
+    problem = replace(memory, people=oar.Population.from_parquet(tmp_path, target="y"))
+    solver = "auto" if model.plain_means else QUICK
+    result = oar.collective(problem, solver=solver)
+    curve = oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.2, 0.7))
+    agrees_with_the_audit(curve)
+    assert curve.losses[-1, -1] == pytest.approx(result.loss)
+    assert (np.diff(curve.losses, axis=0) < 0).all()
+    assert (np.diff(curve.losses, axis=1) < 0).all()
+    everyone = oar.questions.power(oar.collective(memory, solver=solver), shares=(1.0,), budgets=(0.2, 0.7))
+    assert curve.losses[:, -1] == pytest.approx(everyone.losses[:, -1], rel=0.05)
+
+
+@pytest.mark.parametrize("model", MODELS[:2])
+def test_after_the_time_cells_say_nothing(model):
+    result = oar.collective(two_groups(2, model, budget=0.7))
+    curve = oar.questions.power(result, time_limit=0)
+    assert curve.losses[-1, -1] == pytest.approx(result.loss)  # which was known
+    assert np.isnan(curve.losses).sum() == curve.losses.size - 1
+    assert curve.success.sum() == result.success
+    assert "before 15 of 16 cells were looked at" in curve.note
+    with pytest.raises(oar.errors.DataError, match="time_limit"):
+        oar.questions.power(result, time_limit=-1)
+
+
+def test_of_people_in_parts_the_query_may_move_and_several_may_ask(tmp_path):
+    memory = two_groups(2, size=60, budget=0.7)
+    frame = pd.DataFrame(memory.people.features, columns=["a", "b"]).assign(y=memory.people.labels)
+    frame.to_parquet(tmp_path / "0.parquet")
+    people, model = oar.Population.from_parquet(tmp_path, target="y"), oar.SoftmaxRegression(0.05)
+    joint = oar.joint(oar.Problem(people, model, memory.query, memory.action), effort="quick")
+    assert joint.plan.query_move.any()
+    several = oar.Problem(people, model, oar.Query([[0.7, 0.6], [0.6, 0.8]], "yes"), memory.action)
+    for result in (joint, oar.collective(several, effort="quick")):
+        agrees_with_the_audit(oar.questions.power(result, shares=(0.5, 1.0), budgets=(0.2,)))

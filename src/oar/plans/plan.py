@@ -162,6 +162,7 @@ class Plan:
         draws: int = 100,
         seed: int = 0,
         progress: Progress = None,
+        time_limit: float | None = None,
     ) -> Robustness:
         """Return what becomes of this plan where people do not do quite what it says, by a refit for each draw.
 
@@ -174,13 +175,15 @@ class Plan:
                 boolean does not happen with this probability (at most 1). Labels and leavers are exact.
             stale: the probability with which each person, actors included, has gone by the time of the refit, and a
                 copy of somebody drawn from all people has come, with features, label and weight from before the plan.
+                Of more than 20,000 people in parts, copies in one draw are of so many who are drawn from all.
             draws: how many refits.
             seed: of the draws.
             progress: whether to show draws on stderr; None means "on a terminal". Or a function of step, loss and gap.
+            time_limit: seconds after which no further draw is made, and what was found counts; None is no limit.
         """
         from oar.plans.robustness import robustness  # which imports this file
 
-        return robustness(self, defection, noise, stale, draws, seed, progress)
+        return robustness(self, defection, noise, stale, draws, seed, progress, time_limit)
 
     def card(self) -> Card:
         """Return what can be published; raise where this plan has nothing that can be."""

@@ -6,12 +6,15 @@ one draw whoever defects at a low rate does at a higher one.
 
 The refits are by the model's own training (`oar.retraining`), not by the audit. Limits are not checked: what somebody
 does by mistake may cost more than its budget, and break a link or a rule.
+
+Of people in parts who acts, who has gone and who has come are a few numbers for each person, and errors are drawn when
+people are read, block by block, from the seed, the draw and the block alone, so that they are the same in any parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,16 +23,20 @@ from numpy.typing import NDArray
 from oar.actions.sets.cost_region import spreads_of
 from oar.checks import check_not_negative, check_seed, check_whole
 from oar.errors import DataError, OptionError
+from oar.people import Chunk
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans.moves.changes_table import columns_of
 from oar.plans.plan import Plan
 from oar.plans.refits import Refits
-from oar.progress import Progress, step_line
+from oar.progress import Progress, is_late, limited_time, step_line
 from oar.retraining.contribution import Contribution
+from oar.retraining.retraining import FAILED
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+POOL = 20_000  # of more people in parts, how many those who come in one draw are copies of
+BLOCK = 1_024  # people whose errors are drawn at once
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CONFIDENCE = 0.95
 
@@ -46,6 +53,7 @@ class Robustness(ShownAsText):
         planned_loss, planned_success: where everyone does as planned, by the same refits.
         loss_before: where nobody does anything.
         defection, noise, stale, seed: the settings.
+        asked: how many draws were asked for; fewer were made where the time was over.
     """
 
     losses: Array
@@ -60,6 +68,7 @@ class Robustness(ShownAsText):
     noise: float
     stale: float
     seed: int
+    asked: int
 
     @property
     def draws(self) -> int:
@@ -67,15 +76,23 @@ class Robustness(ShownAsText):
         return self.losses.size
 
     @property
+    def note(self) -> str:
+        """A sentence where the time was over before all draws were made, else nothing."""
+        left = f"The time was over after {self.draws:,} of {self.asked:,} draws."
+        return left if self.draws < self.asked else ""
+
+    @property
     def success_rate(self) -> float:
-        """The share of draws in which the query had the goal."""
-        return float(self.successes.mean())
+        """The share of draws in which the query had the goal; NaN where there was none."""
+        return float(self.successes.mean()) if self.draws else np.nan
 
     @cached_property
     def interval(self) -> tuple[float, float]:
         """The 95 % confidence interval (Clopper–Pearson) of the success rate of endlessly many draws."""
         from scipy.stats import binomtest
 
+        if not self.draws:
+            return 0.0, 1.0
         found = binomtest(int(self.successes.sum()), self.draws).proportion_ci(CONFIDENCE, method="exact")
         return float(found.low), float(found.high)
 
@@ -115,6 +132,8 @@ class Robustness(ShownAsText):
             ("goal loss", ", ".join(f"{share:.0%}: {loss:.4g}" for share, loss in self.quantiles.items())),
             ("nobody acts", f"goal loss {self.loss_before:.4g}"),
         ]
+        if self.note:
+            rows.append(("time", self.note))
         if self.failed:
             rows.append(("no refit", f"in {counted(self.failed, 'draw', 'draws')}, counted as no success"))
         return lined_up(rows)
@@ -125,7 +144,14 @@ class Robustness(ShownAsText):
 
 
 def robustness(
-    plan: Plan, defection: float, noise: float, stale: float, draws: int, seed: int, progress: Progress
+    plan: Plan,
+    defection: float,
+    noise: float,
+    stale: float,
+    draws: int,
+    seed: int,
+    progress: Progress,
+    time_limit: float | None = None,
 ) -> Robustness:
     """Return what comes of a plan, draw by draw; see `Plan.robustness`."""
     for argument, value in (("defection", defection), ("noise", noise), ("stale", stale)):
@@ -138,46 +164,117 @@ def robustness(
     check_seed(seed)
     if stale > 0:
         plan.problem.only_one_refit("who has gone by the time of the refit (stale)")
-    refits = Refits(plan)
-    actors, persons = np.flatnonzero(refits.actors), plan.problem.persons
-    several, person = np.unique(persons[actors], return_inverse=True)  # who defects does so in all of its rounds
-    if not actors.size and defection > 0:
+    with limited_time(time_limit), step_line("robustness", progress) as on_step:
+        refits = Refits(plan)
+        _check_somebody(refits, defection, noise)
+        whims = Whims(plan, refits, float(defection), float(noise), float(stale), int(seed))
+        planned, before = FAILED, FAILED
+        if not is_late():
+            planned, before = refits.verdict(refits.planned), refits.verdict(refits.before, query_moves=False)
+        found: list[tuple[float, bool, int, int]] = []
+        while len(found) < draws and not is_late():
+            found.append(whims.draw(len(found)))
+            on_step(len(found), found[-1][0], np.inf)
+    columns = list(zip(*found, strict=True)) or [(), (), (), ()]
+    losses, successes = np.array(columns[0], dtype=np.float64), np.array(columns[1], dtype=bool)
+    acted, replaced = (np.array(column, dtype=np.intp) for column in columns[2:])
+    settings = whims.defection, whims.noise, whims.stale, whims.seed, int(draws)
+    outcomes = losses, successes, acted, replaced, whims.several
+    return Robustness(*outcomes, planned.loss, planned.success, before.loss, *settings)
+
+
+def _check_somebody(refits: Refits, defection: float, noise: float) -> None:
+    """Raise where nobody can defect, or miss its aim."""
+    if not refits.actors.any() and defection > 0:
         raise OptionError("defection: nobody does anything in this plan, so nobody can defect; leave it out.")
-    if not refits.moves.any() and noise > 0:
+    if noise > 0 and not refits.moves.any():
         raise OptionError("noise: no member moves in this plan, so no move can be inexact; leave it out.")
-    planned = refits.verdict(refits.planned)
-    before = refits.verdict(refits.before, query_moves=False)
-    inexact = InexactMoves(plan, refits, noise) if noise > 0 else None
-    losses, successes = np.empty(draws), np.empty(draws, dtype=bool)
-    acted, replaced = np.empty(draws, dtype=np.intp), np.empty(draws, dtype=np.intp)
-    size = len(refits.features)
-    with step_line("robustness", progress) as on_step:
-        for draw in range(draws):
-            rng = np.random.default_rng((seed, draw))
-            acting = refits.actors.copy()
-            acting[actors] = (rng.random(several.size) >= defection)[person.reshape(-1)]
-            gone, donors = rng.random(size) < stale, rng.integers(size, size=size)
-            acting &= ~gone
-            given = refits.if_only(acting)
-            if inexact is not None:
-                given = given.with_moves(inexact.moves(given.parts[0], rng))
-            losses[draw], successes[draw] = refits.verdict(_replaced(refits, given, gone, donors))
-            acted[draw], replaced[draw] = np.unique(persons[acting]).size, gone.sum()
-            on_step(draw + 1, float(losses[draw]), np.inf)
-    asked = float(defection), float(noise), float(stale), int(seed)
-    found = losses, successes, acted, replaced, several.size
-    return Robustness(*found, planned.loss, planned.success, before.loss, *asked)
+
+
+class Whims:
+    """What becomes of a plan in each draw; `several` is how many persons act in it."""
+
+    def __init__(self, plan: Plan, refits: Refits, defection: float, noise: float, stale: float, seed: int) -> None:
+        self.defection, self.noise, self.stale, self.seed = defection, noise, stale, seed
+        self._refits, self._persons, self._actors = refits, plan.problem.persons, np.flatnonzero(refits.actors)
+        several, person = np.unique(self._persons[self._actors], return_inverse=True)  # who is in several rounds
+        self.several, self._person = several.size, person.reshape(-1)
+        kind = ErrorsInParts if plan.problem.people.streamed else InexactMoves
+        self._inexact = kind(plan, refits, noise) if noise > 0 else None
+
+    def draw(self, number: int) -> tuple[float, bool, int, int]:
+        """Return loss and success of a draw, how many persons acted, and how many people were replaced."""
+        refits, size = self._refits, len(self._refits.actors)
+        rng = np.random.default_rng((self.seed, number))
+        acting = refits.actors.copy()
+        acting[self._actors] = (rng.random(self.several) >= self.defection)[self._person]
+        gone, donors = rng.random(size) < self.stale, rng.integers(size, size=size)
+        acting &= ~gone
+        given = refits.if_only(acting)
+        if self._inexact is not None:
+            given = given.with_moves(self._inexact.moves(given.parts[0], rng))
+        loss, success = refits.verdict(_replaced(refits, given, gone, donors))
+        return loss, success, np.unique(self._persons[acting]).size, int(gone.sum())
 
 
 def _replaced(refits: Refits, given: Contribution, gone: Mask, donors: NDArray[np.intp]) -> Contribution:
     """Return what is given where those who are gone have made room for copies of others, as those were before."""
     if not gone.any():
         return given
-    moves, targets, weights = (part.copy() for part in given.over(refits.before))
-    others, before = donors[gone], refits.before.parts
-    moves[gone] = refits.features[others] - refits.features[gone]
-    targets[gone], weights[gone] = before[1][others], before[2][others]
-    return Contribution(moves, targets, weights)
+    moves, targets, weights = given.over(refits.before)
+    before, features, size = refits.before, refits.features, len(gone)
+    streamed = refits.problem.people.streamed
+    pool = np.unique(donors[:POOL]) if streamed and size > POOL else np.arange(size)
+    place = donors % pool.size  # who has come, among those whose rows are kept
+    others, kept = features[pool], before.parts[1][pool]
+    moves = np.where(gone[:, None], _rows_of(features, others, place) - features, moves)
+    targets = np.where(gone[:, None], _rows_of(features, kept, place), targets)
+    return Contribution(moves, targets, np.where(gone, before.parts[2][pool[place]], weights))
+
+
+def _rows_of(features: Any, rows: Array, place: NDArray[np.intp]) -> Any:
+    """Return one of some rows (m, r) for each person; of people in parts, as rows in parts."""
+    if isinstance(features, np.ndarray):
+        return rows[place]
+    return features.made(partial(_picked, rows=rows), place[:, None], width=rows.shape[1])
+
+
+def _picked(features: Array, place: NDArray[np.intp], rows: Array) -> Array:
+    return rows[place[:, 0]]
+
+
+class ErrorsInParts:
+    """Inexact moves of people in parts: every number misses its aim by a Gaussian error, drawn when it is read."""
+
+    def __init__(self, plan: Plan, refits: Refits, noise: float) -> None:
+        weights = refits.before.parts[2] / refits.before.parts[2].sum()
+        features = refits.features
+        mean = weights @ features
+        self._widths = noise * np.sqrt(weights @ (features - mean) ** 2)
+
+    def moves(self, planned: Any, rng: np.random.Generator) -> Any:
+        """Return what comes of moves: only what moves at all is inexact."""
+        key = tuple(int(one) for one in rng.integers(1 << 32, size=2))
+        return planned.made(partial(_missed, widths=self._widths), DrawnErrors(key, self._widths.size))
+
+
+@dataclass(frozen=True)
+class DrawnErrors:
+    """Standard normal numbers for everyone, block by block of positions."""
+
+    key: tuple[int, ...]
+    width: int
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return some people's."""
+        blocks = range(chunk.start // BLOCK, (chunk.stop - 1) // BLOCK + 1)
+        drawn = [np.random.default_rng((*self.key, one)).standard_normal((BLOCK, self.width)) for one in blocks]
+        first = blocks.start * BLOCK
+        return np.concatenate(drawn)[chunk.start - first : chunk.stop - first]
+
+
+def _missed(aims: Array, errors: Array, widths: Array) -> Array:
+    return np.where(aims != 0, aims + widths * errors, 0.0)
 
 
 class InexactMoves:

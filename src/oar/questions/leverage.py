@@ -15,18 +15,21 @@ with
 
     dL/dw_i = −(s_i − Σ_j w̄_j s_j) / Σw,        s_i = vᵀ∇_θ ℓ_i.
 
-Over many rounds dL/dδ_i is that of one sweep back through the update rule (`online.Rollout`).
+Over many rounds dL/dδ_i is that of one sweep back through the update rule (`online.Rollout`). What another label or
+leaving does is in `slopes.labels`, and what is found by true trainings of a black box in `slopes.trainings`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oar.checks import check_flag, choose, with_near_names
+from oar.checks import check_flag, check_seed, check_whole, choose, with_near_names
 from oar.defences import Defence, as_defence
 from oar.defences.base import DefendedRefit, defended_refit
 from oar.errors import NumericsError, OptionError
@@ -35,13 +38,18 @@ from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import number, percent, shortened
 from oar.problem import Problem
+from oar.progress import limited_time
+from oar.questions.slopes.labels import LabelSlopes, label_slopes
+from oar.questions.slopes.trainings import TrainedDifferences
+from oar.retraining.contribution import Contribution
 from oar.signals.base import FACTORED, Step, choose_signal
 from oar.signals.implicit import Implicit
 from oar.tolerances import CONVERGED, TIGHT
 from oar.typing import DefenceLike
 
 Array = NDArray[np.float64]
-BY = ("feature", "class", "member", "round")
+BY = ("feature", "class", "member", "round", "label")
+TRAININGS = 200  # of a black box
 TOP = 8  # lines of each kind that are shown
 
 
@@ -53,11 +61,19 @@ class Leverage(ShownAsText):
         problem: the problem that was solved.
         defence: the operator's defence.
         slopes: (n, d) the gradient dL/dδ_ij at the refit before any move, 0 where somebody may not move. On a table, by
-            cost.
+            cost. Of people in parts it is made whenever they are read, and what it adds up to is one pass each.
         loss: the goal loss there.
         acts: (n,) the members whose leverage counts.
         note: how the gradient was computed.
         when: (n,) the round in which each arrives, −1 for history; None where there is a single refit.
+        labels: (n, k) the fall of the goal loss, to first order, if that class were somebody's label (of soft ones, per
+            unit of its move; of targets that are regressed, (n, m), the slope in each value); 0 for its own, and where
+            it may not change. None where no labels change.
+        leaving: (n,) the fall, to first order, if somebody left; None where nobody may.
+        alone: (n,) the most that one member's label or absence promises; None where there is neither.
+        margins: (k, d) half-widths of 95 % intervals of the slopes of a member of each class, where these are found by
+            trainings of a black box; else None.
+        label_margins: (k, k + 1) the same of what each class's members do by labels and, last, by leaving.
     """
 
     problem: Problem
@@ -67,29 +83,48 @@ class Leverage(ShownAsText):
     acts: NDArray[np.bool_]
     note: str
     when: NDArray[np.intp] | None = None
+    labels: Array | None = None
+    leaving: Array | None = None
+    alone: Array | None = None
+    margins: Array | None = None
+    label_margins: Array | None = None
 
     @property
     def members(self) -> Any:
-        """(n,) everyone's leverage, as a Series with the people's index where there is one; 0 for who may not act."""
+        """(n,) everyone's leverage, as a Series with the people's index where there is one; 0 for who may not act.
+
+        It is per unit of move; where nobody moves, what the best of its labels or its absence promises.
+        """
         return self.problem.people.column(self._members)
 
-    @property
+    @cached_property
     def _members(self) -> Array:
-        return self.problem.allowance.norm.dual.length(self.slopes)
+        if self.alone is not None and not self.problem.moves:
+            return self.alone
+        slopes: Any = self.slopes
+        length = self.problem.allowance.norm.dual.length
+        return slopes.each(length) if self.problem.people.streamed else length(slopes)
 
     @property
     def features(self) -> Any:
         """(d,) each feature's leverage, as a Series by name where features have names."""
-        found, names = np.abs(self.slopes).sum(axis=0), self.problem.people.names
+        found, names = self._features, self.problem.people.names
         if names is None:
             return found
         import pandas
 
         return pandas.Series(found, index=list(names))
 
+    @cached_property
+    def _features(self) -> Array:
+        return np.abs(self.slopes).sum(axis=0)
+
     @property
     def total(self) -> float:
-        """The fall of the goal loss, to first order, per unit of budget given to everyone who may act."""
+        """The fall of the goal loss, to first order, per unit of budget given to everyone who may act.
+
+        Where nobody moves: if everyone did what is best of its labels and its absence.
+        """
         return float(self._members.sum())
 
     @property
@@ -114,17 +149,20 @@ class Leverage(ShownAsText):
         arrived = self.when >= 0
         return np.bincount(self.when[arrived], weights=self._members[arrived]).astype(np.float64)
 
-    @property
+    @cached_property
     def _codes(self) -> NDArray[Any]:
         people = self.problem.people
-        return np.zeros(people.size, dtype=np.intp) if self.problem.regresses else people.codes(0, people.size)
+        if self.problem.regresses:
+            return np.zeros(people.size, dtype=np.intp)
+        return np.concatenate([chunk.codes for chunk in people.chunks()])
 
     def table(self, by: str = "feature") -> Any:
         """Return a DataFrame of leverage and its share of the total; the largest first.
 
         Args:
-            by: "feature", "class" (with how many people may act), "member" (with their class) or, of a problem over
-                time, "round"; rounds stay in their order.
+            by: "feature", "class" (with how many people may act), "member" (with their class), of a problem over
+                time "round" (in their order), or, where labels change or members leave, "label": what each class as a
+                label, and leaving, does at best, and for whom.
         """
         import pandas
 
@@ -134,6 +172,8 @@ class Leverage(ShownAsText):
             frame.index.name = by
             return _with_shares(frame)
         people = self.problem.people
+        if by == "label":
+            return self._by_label()
         if by == "feature":
             names = people.names or range(people.dimensions)
             frame = pandas.DataFrame({"leverage": np.asarray(self.features)}, index=pandas.Index(list(names), name=by))
@@ -149,7 +189,35 @@ class Leverage(ShownAsText):
             if not self.problem.regresses:
                 frame.insert(0, "class", np.array(people.classes, dtype=object)[self._codes[rows]])
             frame.index = pandas.Index(list(people.row_names[rows]), name=by)
+        if self.margins is not None and by != "member":
+            frame["margin"] = self._margins_by(by)
         return _with_shares(frame).sort_values("leverage", ascending=False, kind="stable")
+
+    def _margins_by(self, by: str) -> Array:
+        """Return half-widths of the leverage of features (d,) or classes (k,): sums of their members'."""
+        assert self.margins is not None
+        counts = np.bincount(self._codes[self.acts], minlength=len(self.margins))
+        if by == "feature":
+            return np.asarray(counts @ self.margins)
+        return np.asarray(counts * self.problem.allowance.norm.dual.length(self.margins))
+
+    def _by_label(self) -> Any:
+        """Return a row for each class as a label, and for leaving: the best, whose it is, and how many it helps."""
+        import pandas
+
+        people, falls = self.problem.people, dict[Any, Array]()
+        if self.labels is not None:
+            names = range(self.labels.shape[1]) if self.problem.regresses else people.classes
+            falls |= dict(zip(names, np.abs(self.labels.T) if self.problem.regresses else self.labels.T, strict=True))
+        if self.leaving is not None:
+            falls["leaving"] = self.leaving
+        if not falls:
+            raise OptionError("by: 'label' is for labels that change and members who leave; the action has neither.")
+        names_of = people.row_names
+        rows = [(float(one.max()), names_of[int(one.argmax())], int((one > 0).sum())) for one in falls.values()]
+        frame = pandas.DataFrame(rows, columns=["leverage", "member", "members it helps"])
+        frame.index = pandas.Index(list(falls), name="label")
+        return frame
 
     def plot(self) -> Any:
         """Return a figure: leverage by feature, and members from the strongest to the weakest, by class."""
@@ -161,19 +229,14 @@ class Leverage(ShownAsText):
         """Show the total, the largest, and the first of features and classes."""
         head = [
             ("goal loss", number(self.loss)),
-            (
-                "leverage",
-                f"{number(self.total)} in all, per unit of everyone's budget (p = {self.problem.allowance.norm})",
-            ),
+            ("leverage", f"{number(self.total)} in all, {self._unit}"),
             ("members", f"{int(self.acts.sum()):,}, the largest leverage of one {number(self.largest)}"),
             ("defence", words(self.defence)),
         ]
-        if "not exact" in self.note:
+        if "not exact" in self.note or "training" in self.note:
             head.append(("slopes", self.note))
         parts = [lined_up(head)]
-        for by in ("feature", "class", "round"):
-            if (by == "class" and self.problem.regresses) or (by == "round" and self.when is None):
-                continue
+        for by in self._shown:
             frame = self.table(by)
             rows = [
                 (shortened(name, 30), f"{number(row['leverage'])} ({percent(row['share'])})")
@@ -182,7 +245,26 @@ class Leverage(ShownAsText):
             rest = len(frame) - len(rows)
             rows += [(f"… {rest:,} more", number(float(frame["leverage"].iloc[TOP:].sum())))] if rest else []
             parts.append(lined_up([(f"by {by}", ""), *rows]))
+        if self.alone is not None:
+            frame = self.table("label")
+            told = [
+                (f"{name}", f"{number(fall)} at best, by {who} ({helps:,} would help)")
+                for name, fall, who, helps in frame.itertuples()
+            ]
+            parts.append(lined_up([("by label", ""), *told]))
         return "\n\n".join(parts)
+
+    @property
+    def _unit(self) -> str:
+        if self.problem.moves:
+            return f"per unit of everyone's budget (p = {self.problem.allowance.norm})"
+        return "if each did what is best of its labels and its absence, to first order"
+
+    @property
+    def _shown(self) -> list[str]:
+        """The sums that have a meaning here."""
+        meant = {"feature": self.problem.moves, "class": not self.problem.regresses, "round": self.when is not None}
+        return [by for by, means in meant.items() if means]
 
     def __repr__(self) -> str:
         """Show the sums in one line."""
@@ -197,11 +279,24 @@ def _with_shares(frame: Any) -> Any:
 
 
 @with_near_names
-def leverage(problem: Problem | OnlineProblem, defence: DefenceLike | None = None, everyone: bool = False) -> Leverage:
+def leverage(
+    problem: Problem | OnlineProblem,
+    defence: DefenceLike | None = None,
+    everyone: bool = False,
+    *,
+    trainings: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+) -> Leverage:
     """Return the leverage of each member, feature and class: the change of the goal loss per unit of move.
 
     On a table, moves are measured in cost. Columns that may only increase or decrease count in that direction alone,
-    and categories count as if they could be mixed. Levers other than moves are ignored.
+    and categories count as if they could be mixed. Where labels may change or members leave, it is also what each
+    member's other label, or absence, promises to first order; of defences that look at labels, those of before count.
+
+    A black box is trained on random moves of whole classes and on their opposites, as long as budgets: a member's slope
+    is the mean of its class, a class's leverage that of moves which its members make in common, and both have
+    intervals (`margins`). So it is, with random members of each class, for labels and leaving.
 
     Args:
         problem: the problem; for several queries, leverage is on the mean of their losses. For an
@@ -211,35 +306,104 @@ def leverage(problem: Problem | OnlineProblem, defence: DefenceLike | None = Non
             deployed, where a defence looks at that, is the defended model fitted to the people as they are. Those that
             only say when there is a refit are refused: one refit does not feel them.
         everyone: whether people who may not act count, too.
+        trainings: of a black box: how many trainings at the most; 200 if left out.
+        seed: of what a black box is tried on.
+        time_limit: seconds after which a black box is trained no more, and what is not known by then is NaN; None is no
+            limit. Other models are refitted once, which is not interrupted.
     """
     check_flag("everyone", everyone)
+    check_seed(seed)
     defences = as_defence(defence)
-    if isinstance(problem, OnlineProblem):
-        return _over_time(problem, defences, everyone)
-    check_felt(defences)
+    check_trainings(problem, trainings)
     _only_means(problem)
+    with limited_time(time_limit):
+        way: Callable[..., Leverage] = next(way for fits, way in WAYS if fits(problem))
+        return way(problem, defences, everyone, TRAININGS if trainings is None else trainings, seed)
+
+
+def check_trainings(problem: Problem, trainings: int | None) -> None:
+    """Raise for a number of trainings that is none, or of a model that need not be trained to be known."""
+    if trainings is None:
+        return
+    check_whole("trainings", trainings)
+    if not problem.model.only_asked:
+        raise OptionError(
+            f"trainings: is for an oar.BlackBox, and {problem.model.name} is differentiated, got {trainings!r}; leave "
+            "it out."
+        )
+
+
+def _of_one_refit(problem: Problem, defences: Defence, everyone: bool, trainings: int, seed: int) -> Leverage:
+    check_felt(defences)
     refit = defended_refit(problem.people, problem.model, defences)
     step, slopes = refit_slopes(problem, refit)
     acts = _acting(problem, everyone)
     slopes = np.where(acts[:, None], allowed(problem, slopes), 0.0)
-    return Leverage(problem, defences, slopes, step.loss, acts, step.note)
+    found = Leverage(problem, defences, slopes, step.loss, acts, step.note)
+    if not problem.levers.given:
+        return found
+    model: Any = refit.model
+    trained = replace(problem, people=refit.everyone, model=model).training()
+    start = Contribution(None, refit.everyone.target_rows(problem.regresses), refit.everyone.row_weights)
+
+    def scores(rows: Array) -> Array:
+        return trained.scores(step.fit.parameters, step.fit.features, step.signal, model.target_rows(rows))
+
+    return _with_levers(found, label_slopes(problem, start, scores, everyone), everyone)
 
 
-def _over_time(problem: OnlineProblem, defence: Defence, everyone: bool) -> Leverage:
+def _with_levers(found: Leverage, levers: LabelSlopes, everyone: bool) -> Leverage:
+    """Return a leverage with what labels and absence do; where nobody moves, moves do nothing."""
+    slopes = found.slopes if found.problem.moves else np.zeros_like(found.slopes)
+    acts = found.acts | levers.may if found.problem.moves or everyone else levers.may
+    return replace(
+        found,
+        slopes=slopes,
+        acts=acts,
+        labels=levers.labels,
+        leaving=levers.leaving,
+        alone=levers.best,
+        label_margins=levers.margins,
+    )
+
+
+def _by_trainings(problem: Problem, defences: Defence, everyone: bool, trainings: int, seed: int) -> Leverage:
+    if getattr(defences, "parts", (defences,)):
+        raise OptionError(
+            f"defence: must be none for a black box, whose owner defends it inside, got {words(defences)}; wrap what "
+            "it does into the black box."
+        )
+    trials = TrainedDifferences(problem, trainings, seed, everyone)
+    known = trials.moves()
+    acts = _acting(problem, everyone)
+    slopes = np.where(acts[:, None], allowed(problem, known.slopes), 0.0)
+    found = Leverage(problem, defences, slopes, known.loss, acts, "", margins=known.margins)
+    if problem.levers.given:
+        found = _with_levers(found, trials.levers(), everyone)
+    return replace(found, note=trials.note)
+
+
+def _over_time(problem: OnlineProblem, defence: Defence, everyone: bool, trainings: int, seed: int) -> Leverage:
     if getattr(defence, "parts", (defence,)):
         raise OptionError(
             f"defence: is for one refit, got {words(defence)} for a problem over time; let an operator defend itself "
             "in oar.simulate."
         )
-    _only_means(problem)
     walk = Rollout(problem)
     path = walk.forward(None)
     slopes = walk.gradient(path, None).gradient
     acts = _acting(problem, everyone) & (problem.stream.when >= 0)
     loss = float(problem.weights @ path.losses)
     note = f"Adjoint: one sweep back through {counted(problem.rounds, 'round', 'rounds')} of {problem.rule.name}."
-    slopes = np.where(acts[:, None], slopes, 0.0)
+    slopes = np.where(acts[:, None], allowed(problem, slopes), 0.0)
     return Leverage(problem, defence, slopes, loss, acts, note, problem.stream.when)
+
+
+WAYS: tuple[tuple[Callable[[Problem], bool], Callable[..., Leverage]], ...] = (
+    (lambda problem: problem.over_rounds, _over_time),
+    (lambda problem: problem.model.only_asked, _by_trainings),
+    (lambda problem: True, _of_one_refit),
+)
 
 
 def _acting(problem: Problem, everyone: bool) -> NDArray[np.bool_]:

@@ -14,8 +14,9 @@ other code and checks limits, too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -248,17 +249,22 @@ class OwnTraining(Retraining):
         return refit.training.scores(refit.fit.parameters, refit.fit.features, signal, self._rows(targets))
 
     def label_slopes(self, refit: TrainedRefit, signal: Array, targets: Array) -> Array:
-        """Return ∂s_i/∂y_ic (n, k), by central differences.
+        """Return ∂s_i/∂y_ic (n, k)."""
+        return slopes_in_labels(partial(self.scores, refit, signal), targets)
 
-        These are exact for losses that are at most quadratic in the target, as all of ours are away from kinks.
-        """
-        slopes = np.empty(targets.shape)
-        for column in range(targets.shape[1]):
-            up, down = targets.copy(), targets.copy()
-            up[:, column] += NUDGE
-            down[:, column] -= NUDGE
-            slopes[:, column] = (self.scores(refit, signal, up) - self.scores(refit, signal, down)) / (2 * NUDGE)
-        return slopes
+
+def slopes_in_labels(scores: Callable[[Array], Array], targets: Array) -> Array:
+    """Return ∂s_i/∂y_ic (n, k) of scores (n,) of some targets (n, k), by central differences.
+
+    These are exact for losses that are at most quadratic in the target, as all of ours are away from kinks.
+    """
+    slopes = np.empty(targets.shape)
+    for column in range(targets.shape[1]):
+        up, down = targets.copy(), targets.copy()
+        up[:, column] += NUDGE
+        down[:, column] -= NUDGE
+        slopes[:, column] = (scores(up) - scores(down)) / (2 * NUDGE)
+    return slopes
 
 
 def predictions(model: Any, parameters: Any, rows: Array) -> NDArray[Any]:
