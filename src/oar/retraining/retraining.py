@@ -81,6 +81,10 @@ class Retraining(ABC):
             return bool(total > 0)
         return bool(total > 0 and (weights @ targets > least * total).all())
 
+    def is_random(self) -> bool:
+        """Report whether two refits on the same contribution may differ."""
+        return False
+
     def points(self, contribution: Contribution, query_move: Array | float = 0.0) -> Array:
         """Return where those who ask stand (q, d) after a contribution, which moves members who ask, too."""
         asked, moves = self.problem.asked, contribution.moves
