@@ -30,7 +30,7 @@ REASONS = {
     """,
     "users' own labels, or a DataFrame, in something that they do not make": """
         RoundOutcome.prediction_before RoundOutcome.prediction BudgetAnswer.binding CoalitionAnswer.members
-        Collateral.by_group Collateral.actors_by_group Collateral.everyone_by_group
+        Collateral.by_group Collateral.actors_by_group Collateral.everyone_by_group Credit.groups
     """,
     "its overloads say what goes with what": """
         audit.plan

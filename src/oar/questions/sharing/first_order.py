@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -36,17 +36,19 @@ def refusal(refits: Refits) -> str:
     return "" if signal.exact else f"It needs exact gradients, and there are none. {why}"
 
 
-def first_order(refits: Refits, fall: float, on_step: OnStep = silent) -> tuple[Array, int]:
+def first_order(
+    refits: Refits, fall: float, on_step: OnStep = silent, rules: Sequence[int] = POINTS
+) -> tuple[Array, int]:
     """Return everyone's credits (n + 1,) along the path, the query's last, and how many refits that took.
 
-    There are more and more points until little of the fall is unexplained, or the time is over.
+    There are more and more points, as `rules` have it, until little of the fall is unexplained, or the time is over.
     """
     if why := refusal(refits):
         raise OptionError(f"method: 'first-order' is not for this plan. {why} Use method='shapley'.")
     slopes = _slopes(refits)
     moves, own = refits.moves, refits.query_move
     count = 0
-    for points in HURRIED if is_late() else POINTS:
+    for points in HURRIED if is_late() else rules:
         places, parts = np.polynomial.legendre.leggauss(points)
         credits = np.zeros(len(moves) + 1)
         for place, part in zip((places + 1) / 2, parts / 2, strict=True):
