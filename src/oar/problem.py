@@ -250,11 +250,18 @@ class Problem:
         `together` combines the losses of several queries; None means their mean. If any of several classes will do,
         `by` is the code of the one to be predicted; None means the nearest. The mean loss of `anchors` is added.
         """
-        training = self.model.training(self.people)
+        training = self._bound()
         if self.plain and anchors is None:
             return training
         points = self.asked.points if self.several else None
         return Aimed(training, self.wishes_by(by), points, self.asked.members, together or mean, anchors)
+
+    def _bound(self) -> Any:
+        if not self.people.streamed:
+            return self.model.training(self.people)
+        from oar.streaming import training_in_parts
+
+        return training_in_parts(self.model, self.people, self.allowance)  # type: ignore[arg-type]
 
     @cached_property
     def allowance(self) -> Allowance:

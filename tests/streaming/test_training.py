@@ -19,7 +19,7 @@ from oar.plans import MemberPlan
 from oar.referee import audit
 from oar.referee import parts as streamed_newton
 from oar.solvers import ProjectedGradient, propose_collective
-from oar.streaming import SignalPath, StreamedTraining, passes, scratch
+from oar.streaming import SignalPath, passes, scratch
 from oar.streaming.passes import Stride, stepped
 
 ONE_START = ProjectedGradient(tolerance=1e-6, restarts=0)
@@ -176,7 +176,7 @@ def test_the_gradient_of_a_step_is_that_of_true_refits():
     features, labels, query = blobs(400)
     people = oar.Population.from_memmap(features, labels)
     problem = asked(people, oar.SoftmaxRegression(1e-2), query)
-    training = StreamedTraining(problem)
+    training = problem.training()
     fit = training.fit(SignalPath(), training.start(), 1e-12)
     loss, pull, _ = training.goal(fit.parameters, query, problem.goal_target)
     stride = training.stride(fit, training.solve(fit, pull, None, 1e-12))

@@ -323,6 +323,10 @@ class Population:
         """Everyone's training weight (n,), 1 by default."""
         return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
+    def rows_moved(self, plan: Any) -> Any:
+        """Return everyone's moves (n, d) by a plan."""
+        return np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own
+
     def with_features(self, features: NDArray[np.float64]) -> Population:
         """Return the same people with other features (n, d), of the same names."""
         other = copy.copy(self)

@@ -125,7 +125,7 @@ class Plan:
 
     def contribution(self) -> Contribution:
         """Return what everyone hands in if all do as planned: moves and, where they change, targets and weights."""
-        return Contribution(np.array(self.moves(), dtype=np.float64))  # a copy: a DataFrame may lend its own
+        return Contribution(self.problem.people.rows_moved(self))
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""

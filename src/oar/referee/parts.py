@@ -5,7 +5,8 @@ refitted before and after the plan side by side, each pass adding up both gradie
 normal equations. All of it is NumPy, and written for this purpose alone.
 
 With u = (x − m)/s for means m and spreads s of everybody as they are, z = W u + b is fitted; W/s and b − W m/s is what
-it is for features as given. The penalty l2/2 ‖W/s‖² is that of features as given, whatever m and s. A Newton step is
+it is for features as given. The penalty l2/2 ‖W/s‖² is that of features as given, whatever m and s. Behind a scaler m
+and s are those of its own side, before the plan or after it, and the penalty is l2/2 ‖W‖². A Newton step is
 θ ← θ − H⁻¹ ∇R(θ), with ∇R of everybody and H of some, to whom it is fitted first. That shrinks the error by about
 √(parameters/some) a pass; where it does not, H becomes everybody's.
 """
@@ -13,7 +14,7 @@ it is for features as given. The penalty l2/2 ‖W/s‖² is that of features as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from oar.actions.sets.norms import Allowance
 from oar.errors import OptionError
-from oar.models import Ridge, SoftmaxRegression
+from oar.models import Ridge, Scaled, SoftmaxRegression
 from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part
@@ -105,25 +106,31 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
 
 
 def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
-    problem, model = plan.problem, plan.problem.model
+    problem, model = plan.problem, plan.problem.model.unscaled
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
-    sums, moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
-    task = NewtonTask(asked, float(model.l2), classes, len(problem.goal_target), people.total_weight)
+    sums, *moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
+    sides = _scaled_sides if isinstance(problem.model, Scaled) else _sides
+    both = sides(problem.model, people.size, *moments)
+    task = NewtonTask(asked, classes, len(problem.goal_target), people.total_weight, both)
     kind, witness = (SQUARED, EQUATIONS) if problem.regresses else (ENTROPY, NEWTON)
     old, new = (
         of_outputs(linear_outputs(matrix), kind, witness, residual=residual, converged=residual <= CONVERGED)
-        for matrix, residual in both_refitted(people, task, moments)
+        for matrix, residual in both_refitted(people, task)
     )
     return sums, (refitted_model(problem, old), refitted_model(problem, new)), old
 
 
 def _looked_at(part: Part, start: int, asked: _Asked) -> tuple[Any, ...]:
-    """Check a part's moves, and measure its people as they are: one reading for both."""
+    """Check a part's moves, and measure its people as they are and after them: one reading for all."""
     chunks = asked.chunks(part, start)
     return added(
-        (measured(asked.allowance, chunk, moves)[1], FeatureMoments.of(chunk.features, chunk.weights))
+        (
+            measured(asked.allowance, chunk, moves)[1],
+            FeatureMoments.of(chunk.features, chunk.weights),
+            FeatureMoments.of(chunk.features + moves, chunk.weights),
+        )
         for chunk, moves in chunks
     )
 
@@ -138,16 +145,23 @@ HALVINGS = 30
 
 
 @dataclass(frozen=True, eq=False)
+class Side:
+    """The units of features before a plan or after it, u = (x − mean)/spread, and the penalty there, ½ Σ held W_u²."""
+
+    mean: Array
+    spread: Array
+    held: Array  # (d,)
+
+
+@dataclass(frozen=True, eq=False)
 class NewtonTask:
     """The task of every worker."""
 
     asked: Any  # who hands out people and their moves
-    l2: float
     classes: int  # 0 where values are regressed
     outputs: int
     total: float  # everybody's weight
-    mean: Array = field(default_factory=lambda: np.empty(0))  # (d,) of the features as they are, once it is known
-    spread: Array = field(default_factory=lambda: np.empty(0))
+    sides: tuple[Side, Side]  # before and after
     sent_once: ClassVar[bool] = True
 
     def targets(self, chunk: Any) -> Array:
@@ -170,8 +184,8 @@ class NewtonTask:
                 some = slice(first, first + CACHED)
                 rows = features[some]
                 before, after = (
-                    np.column_stack([(moved - self.mean) / self.spread, np.ones(len(rows))])
-                    for moved in (rows, rows + moves[some])
+                    np.column_stack([(moved - side.mean) / side.spread, np.ones(len(rows))])
+                    for side, moved in zip(self.sides, (rows, rows + moves[some]), strict=True)
                 )
                 yield before, after, targets[some], weights[some]
 
@@ -200,22 +214,40 @@ class FeatureMoments:
         return FeatureMoments(weight, self.mean + share * apart, squares)
 
 
-def both_refitted(people: Any, task: NewtonTask, moments: FeatureMoments) -> list[tuple[Array, float]]:
+def _sides(model: Any, size: int, before: FeatureMoments, after: FeatureMoments) -> tuple[Side, Side]:
+    """Return the same units for both: how people spread as they are."""
+    mean, spread = before.mean, np.sqrt(before.squares / before.weight)
+    spread = np.where(spread > 1e-9 * (np.abs(mean) + 1e-300), spread, 1.0)
+    return (Side(mean, spread, float(model.l2) / spread**2),) * 2
+
+
+def _scaled_sides(model: Any, size: int, before: FeatureMoments, after: FeatureMoments) -> tuple[Side, Side]:
+    """Return the units of each side's own scaler, or of the first; a column is constant by scikit-learn's bound."""
+
+    def scaler(found: FeatureMoments) -> Side:
+        spread = np.sqrt(found.squares / found.weight)
+        spread = np.where(spread > size * np.finfo(float).eps * np.abs(found.mean), spread, 1.0)
+        return Side(found.mean, spread, np.full(spread.size, float(model.unscaled.l2)))
+
+    return scaler(before), scaler(before if model.frozen else after)
+
+
+def both_refitted(people: Any, task: NewtonTask) -> list[tuple[Array, float]]:
     """Return (W, b) for features as given, (o, d + 1), and the norm of the gradient left: before and after."""
-    mean, spread = moments.mean, np.sqrt(moments.squares / moments.weight)
-    task = replace(task, mean=mean, spread=np.where(spread > 1e-9 * (np.abs(mean) + 1e-300), spread, 1.0))
     if not task.classes:
-        return [(_given(task, matrix), 0.0) for matrix in _least_squares(people, task)]
+        each = zip(task.sides, _least_squares(people, task), strict=True)
+        return [(_given(side, matrix), 0.0) for side, matrix in each]
     few = list(people.mapped(_sampled, task, max(1, people.size // SOME)))
     matrices, inverses = [], []
-    for side in (0, 1):
-        rows, targets, weights = (np.concatenate([one[place] for one in few]) for place in (side, 2, 3))
+    for number, side in enumerate(task.sides):
+        rows, targets, weights = (np.concatenate([one[place] for one in few]) for place in (number, 2, 3))
         weights = weights / weights.sum()
-        matrix = _fitted(task, rows, targets, weights)
+        matrix = _fitted(task, side, rows, targets, weights)
         matrices.append(matrix)
-        inverses.append(_inverse(_curvature(task, rows, targets, weights, matrix) + _held(task, matrix)))
+        inverses.append(_inverse(_curvature(task, rows, targets, weights, matrix) + _held(side, matrix)))
     matrices, sizes = _descended(people, task, matrices, inverses)
-    return [(_given(task, matrix), size) for matrix, size in zip(matrices, sizes, strict=True)]
+    each = zip(task.sides, matrices, sizes, strict=True)
+    return [(_given(side, matrix), size) for side, matrix, size in each]
 
 
 def _descended(
@@ -228,7 +260,7 @@ def _descended(
         found = added(people.mapped(_summed, task, _gradient, matrices))
         slow = False
         for side, (slope, matrix) in enumerate(zip(found, matrices, strict=True)):
-            slope = slope + _penalty(task, matrix)
+            slope = slope + _penalty(task.sides[side], matrix)
             size = float(np.linalg.norm(slope))
             slow |= size > max(SLOW * least[side], FINEST)
             if size < least[side]:
@@ -238,8 +270,10 @@ def _descended(
         if slow:  # from the best so far, by everybody's Hessian there
             renewed = True
             inverses = [
-                _inverse(one + _held(task, matrix))
-                for one, matrix in zip(added(people.mapped(_summed, task, _curvature, best)), best, strict=True)
+                _inverse(one + _held(side, matrix))
+                for side, one, matrix in zip(
+                    task.sides, added(people.mapped(_summed, task, _curvature, best)), best, strict=True
+                )
             ]
         matrices = [
             matrix - (inverse @ slope.ravel()).reshape(matrix.shape)
@@ -256,7 +290,7 @@ def _inverse(hessian: Array) -> Array:
 def _sampled(part: Part, start: int, task: NewtonTask, one_in: int) -> tuple[Array, ...]:
     """Return some people of a part, spread evenly over it."""
     found = list(task.both(part, start, one_in))
-    width = task.mean.size + 1
+    width = task.sides[0].mean.size + 1
     empty = (np.zeros((0, width)), np.zeros((0, width)), np.zeros((0, task.outputs)), np.zeros(0))
     return tuple(np.concatenate([empty[place], *(one[place] for one in found)]) for place in range(4))
 
@@ -293,33 +327,33 @@ def _curvature(task: NewtonTask, rows: Array, targets: Array, weights: Array, ma
     return found.reshape(matrix.size, matrix.size)
 
 
-def _held(task: NewtonTask, matrix: Array) -> Array:
+def _held(side: Side, matrix: Array) -> Array:
     """Return the Hessian of the penalty."""
-    return np.diag(_penalty(task, np.ones_like(matrix)).ravel())
+    return np.diag(_penalty(side, np.ones_like(matrix)).ravel())
 
 
-def _penalty(task: NewtonTask, matrix: Array) -> Array:
-    """Return the gradient of l2/2 ‖W/s‖², which leaves the intercept alone."""
+def _penalty(side: Side, matrix: Array) -> Array:
+    """Return the gradient of ½ Σ held W², which leaves the intercept alone."""
     found = np.zeros_like(matrix)
-    found[:, :-1] = task.l2 * matrix[:, :-1] / task.spread**2
+    found[:, :-1] = side.held * matrix[:, :-1]
     return found
 
 
-def _fitted(task: NewtonTask, rows: Array, targets: Array, weights: Array) -> Array:
+def _fitted(task: NewtonTask, side: Side, rows: Array, targets: Array, weights: Array) -> Array:
     """Fit some people by damped Newton steps."""
 
     def risk(matrix: Array) -> float:
         outputs = rows @ matrix.T
         full = outputs if task.outputs > 1 else np.column_stack([outputs, np.zeros(len(rows))])
         losses = np.logaddexp.reduce(full, axis=1) - (targets * outputs).sum(axis=1)
-        return float(weights @ losses) + 0.5 * float((matrix * _penalty(task, matrix)).sum())
+        return float(weights @ losses) + 0.5 * float((matrix * _penalty(side, matrix)).sum())
 
     matrix = np.zeros((task.outputs, rows.shape[1]))
     for _ in range(MOST_PASSES):
-        slope = _gradient(task, rows, targets, weights, matrix) + _penalty(task, matrix)
+        slope = _gradient(task, rows, targets, weights, matrix) + _penalty(side, matrix)
         if np.linalg.norm(slope) <= TIGHT:
             break
-        curvature = _curvature(task, rows, targets, weights, matrix) + _held(task, matrix)
+        curvature = _curvature(task, rows, targets, weights, matrix) + _held(side, matrix)
         step = -(_inverse(curvature) @ slope.ravel()).reshape(matrix.shape)
         now, share = risk(matrix), 1.0
         for _ in range(HALVINGS):
@@ -337,17 +371,17 @@ def _squares(task: NewtonTask, rows: Array, targets: Array, weights: Array, matr
 
 def _least_squares(people: Any, task: NewtonTask) -> list[Array]:
     found = []
-    unused = np.ones((1, task.mean.size + 1))
-    for sums in added(people.mapped(_summed, task, _squares, [unused, unused])):
+    unused = np.ones((1, task.sides[0].mean.size + 1))
+    for side, sums in zip(task.sides, added(people.mapped(_summed, task, _squares, [unused, unused])), strict=True):
         width = sums.shape[0]
-        held = _held(task, unused)
+        held = _held(side, unused)
         found.append(np.asarray(np.linalg.solve(sums[:, :width] + held, sums[:, width:]).T, dtype=np.float64))
     return found
 
 
-def _given(task: NewtonTask, matrix: Array) -> Array:
+def _given(side: Side, matrix: Array) -> Array:
     """Return (W, b) for features as given."""
     found = matrix.copy()
-    found[:, :-1] = matrix[:, :-1] / task.spread
-    found[:, -1] = matrix[:, -1] - found[:, :-1] @ task.mean
+    found[:, :-1] = matrix[:, :-1] / side.spread
+    found[:, -1] = matrix[:, -1] - found[:, :-1] @ side.mean
     return found

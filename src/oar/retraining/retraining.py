@@ -4,7 +4,8 @@
     losses, reached = retraining.judged(refit)    of each who asks, at the features with which it asks then
     effects = retraining.effects(refit)           what it does to everybody else
 
-There are three of them: a model's own training, bound to the people once (`OwnTraining`), an update rule that is run
+There are four of them: a model's own training, bound to the people once (`OwnTraining`), the same of people who are
+read in parts (`parts`), an update rule that is run
 over several rounds (`rollout`), of which a single refit is one, and a model that can only be trained and asked
 (`black_box`). A query is judged as the audit judges it, so that a tie is no success; but they are no audit, which is by
 other code and checks limits, too.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,11 +59,15 @@ class Refit(ABC):
 
 
 class Retraining(ABC):
-    """A problem's model, retrained on what people might hand in; features (n, d) are everyone's before any move."""
+    """A problem's model, retrained on what people might hand in."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.refits = problem, 0
-        self.features = np.asarray(problem.people.features, dtype=np.float64)
+
+    @cached_property
+    def features(self) -> Array:
+        """Everyone's features (n, d) before any move."""
+        return np.asarray(self.problem.people.features, dtype=np.float64)
 
     @cached_property
     def before(self) -> Contribution:
@@ -168,6 +173,8 @@ class OwnTraining(Retraining):
     `passes` counts how often refits, signals and scores read all the data.
     """
 
+    kind: ClassVar[type[TrainedRefit]] = TrainedRefit
+
     def __init__(self, problem: Problem, precision: float = TIGHT, empty: float = 0.0) -> None:
         super().__init__(problem)
         self.training: Training = problem.training()
@@ -209,7 +216,7 @@ class OwnTraining(Retraining):
             return None
         if warm and self._begin is None:
             self._begin = fit.parameters
-        return TrainedRefit(self, contribution, training, fit)
+        return self.kind(self, contribution, training, fit)
 
     def aimed(self, contribution: Contribution, near: TrainedRefit | None = None) -> TrainedRefit | None:
         """Retrain; None also where what is lowered is not a finite number."""
@@ -300,11 +307,15 @@ def _unaimed(training: Training) -> Any:
 
 
 def retraining_of(problem: Problem) -> Retraining:
-    """Return how a problem's model is retrained: in rounds, by its own training, or by training and asking."""
+    """Return how a problem's model is retrained: in rounds, part by part, by its own training, or by asking it."""
     if problem.over_rounds:
         from oar.retraining.rollout import RolloutTraining
 
         return RolloutTraining(problem)  # type: ignore[arg-type]
+    if problem.people.streamed:
+        from oar.retraining.parts import TrainingInParts
+
+        return TrainingInParts(problem)
     if not problem.model.only_asked:
         return OwnTraining(problem)
     from oar.retraining.black_box import BlackBoxTraining

@@ -41,23 +41,58 @@ from oar.people import Chunk
 from oar.people.labels import LabelCoding
 from oar.people.parts.part import Part, Rows, sliced
 from oar.people.parts.population import chunks_of, encoded
+from oar.people.parts.rows import AT_A_TIME, Formula
 from oar.streaming.scratch import ReadOnlyScratch, Scratch
 
 
 @dataclass(frozen=True, eq=False)
+class Units:
+    """The units in which a training sees features: e = (x − centre)/scale."""
+
+    centre: Array
+    scale: Array
+
+    @property
+    def signature(self) -> bytes:
+        """What they are told apart by."""
+        return b"".join(part.tobytes() for part in vars(self).values())
+
+    def pulled(self, slopes: Array, seen: Array) -> Array:
+        """Return ∇_x s (n, d) from the model's own ∇_e s there."""
+        return slopes / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class ScalerUnits(Units):
+    """Units that are a scaler's, which members' moves shift: their score has −Σ e (shift + widening e) in it, too."""
+
+    shift: Array
+    widening: Array
+
+    def pulled(self, slopes: Array, seen: Array) -> Array:
+        """Return ∇_x s (n, d)."""
+        return (slopes - self.shift - 2 * self.widening * seen) / self.scale
+
+
+@dataclass(frozen=True, eq=False)
 class Stride:
-    """One step: the signal θ and v (o, d + 1), in the training's units; how long; and what share of the way."""
+    """One step: the signal θ and v (o, d + 1), in units of its own or the training's; how long; what share of it."""
 
     parameters: Array
     signal: Array
     length: float
     share: float = 1.0
+    units: Units | None = None
 
     @property
     def signature(self) -> bytes:
         """What it is told apart by."""
         numbers = np.concatenate([self.parameters.ravel(), self.signal.ravel(), [self.length, self.share]])
-        return numbers.tobytes()
+        return numbers.tobytes() + (self.units.signature if self.units else b"")
+
+    def seen(self, walk: MovesMade) -> Seen:
+        """Return a walk as the signal sees it."""
+        return SeenThrough(walk, self.units) if self.units else walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +127,80 @@ class SignalPath:
         """The same without its last step."""
         return SignalPath(self.strides[:-1], self.shift, self.names[:-1])
 
+    def units_in(self, spec: Spec) -> Units:
+        """Return those of a training."""
+        return spec.units
+
+    def rows(self, given: Array) -> Array:
+        """Return unmoved people (m, d) as a training is given them."""
+        return given
+
+    def moves_in(self, block: Block) -> Array:
+        """Return the moves (n, d) of a block's people."""
+        return block.walked(self)
+
     def begin(self, norm: Norm, radii: Array, dimensions: int) -> Array:
         """Return everyone's moves (n, d) before the first step."""
         if self.shift is None:
             return np.zeros((radii.size, dimensions))
         return norm.project(np.tile(self.shift, (radii.size, 1)), radii)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenMoves:
+    """Moves that are handed out by a formula of each person's data, and the name by which they are told apart."""
+
+    formula: Formula
+    key: str
+    strides: ClassVar[tuple[Stride, ...]] = ()
+
+    def units_in(self, spec: Spec) -> Units:
+        """Return those of a training."""
+        return spec.units
+
+    def rows(self, given: Array) -> Array:
+        """Return unmoved people (m, d) as a training is given them."""
+        return given
+
+    def moves_in(self, block: Block) -> Array:
+        """Return the moves (n, d) of a block's people."""
+        return self.formula.of_chunk(block.chunk)
+
+
+MovesMade = SignalPath | GivenMoves
+
+
+@dataclass(frozen=True, eq=False)
+class SeenThrough:
+    """Where everybody has moved to, in the units of a scaler."""
+
+    walk: MovesMade
+    units: Units
+
+    @cached_property
+    def key(self) -> str:
+        """What it is called."""
+        return _named(self.walk.key.encode() + self.units.signature)
+
+    @property
+    def strides(self) -> tuple[Stride, ...]:
+        """The steps."""
+        return self.walk.strides
+
+    def units_in(self, spec: Spec) -> Units:
+        """Return the scaler's."""
+        return self.units
+
+    def moves_in(self, block: Block) -> Array:
+        """Return the moves (n, d) of a block's people."""
+        return self.walk.moves_in(block)
+
+    def rows(self, given: Array) -> Array:
+        """Return unmoved people (m, d) as they are seen."""
+        return (given - self.units.centre) / self.units.scale
+
+
+Seen = SignalPath | GivenMoves | SeenThrough
 
 
 def stepped(stride: Stride, norm: Norm, radii: Array, moves: Array, ahead: Array) -> tuple[Array, Array]:
@@ -145,7 +249,7 @@ def compiled(model: Linear, kind: str, by_class: bool) -> Callable[..., Any]:
 
 
 ROWS = 1_000  # of a chunk: as much as fits in the cache, as for people in memory
-BLOCK = 128 * ROWS  # people whose arrays are in memory at a time, on each thread
+BLOCK = AT_A_TIME
 CACHED = 4_096  # people at a time in NumPy
 SAMPLE = 20_000  # people to begin with
 
@@ -163,6 +267,8 @@ class Spec:
         total: everybody's weight. weighted: whether weights differ.
         run: a name for what is kept on disk.
         centre, scale: (d,) the training's units.
+        given: what outputs are compared with, where somebody hands in another label; (n, o).
+        shares: (n,) everybody's weight as a share of all, where somebody hands in another; None where nobody does.
     """
 
     model: Linear
@@ -175,17 +281,24 @@ class Spec:
     run: str
     centre: Array
     scale: Array
+    given: Formula | None = None
+    shares: Array | None = None
     sent_once: ClassVar[bool] = True
 
     @property
     def by_class(self) -> bool:
-        """Whether labels are classes rather than values."""
-        return self.coding is not None
+        """Whether targets are those of one class a person."""
+        return self.coding is not None and self.given is None
 
     @property
     def norm(self) -> Norm:
         """The norm of the budgets."""
         return self.allowance.norm
+
+    @cached_property
+    def units(self) -> Units:
+        """The training's units."""
+        return Units(self.centre, self.scale)
 
     @cached_property
     def rows(self) -> Array:
@@ -229,16 +342,32 @@ class Block:
         """In chunks: codes (c, r), or values (c, r, 1)."""
 
         def filled() -> NDArray[Any]:
-            by_class = self.spec.by_class
+            by_class, given = self.spec.by_class, self.spec.given
+            if given is not None:
+                rows = given.of_chunk(self.chunk)
+                packed = np.zeros((self._filled, rows.shape[1]))
+                packed[: self.size] = rows
+                return packed.reshape(-1, ROWS, rows.shape[1])
             found = np.zeros(self._filled, dtype=np.int32 if by_class else np.float64)
             found[: self.size] = self._reader.labels(self.spec.coding)[self._first : self._last]
             return found.reshape(-1, ROWS) if by_class else found.reshape(-1, ROWS, 1)
 
         return self.scratch.kept("labels", "", filled)
 
+    @property
+    def chunk(self) -> Chunk:
+        """The people, as whoever hands out moves knows them."""
+        some, coding = slice(self._first, self._last), self.spec.coding
+        labels = self._reader.labels(coding)[some]
+        codes = np.zeros(self.size, dtype=np.int32) if coding is None else labels
+        weights = self._reader.rows.weights_of(self._first, self._last)
+        return Chunk(self._from, self.features, codes, weights, labels[:, None] if coding is None else None)
+
     @cached_property
     def weights(self) -> Array:
         """(n,), as shares of everybody's."""
+        if self.spec.shares is not None:
+            return self.spec.shares[self._from : self._from + self.size]
         if not self.spec.weighted:
             return np.full(self.size, 1 / self.spec.total)
         some = self._first, self._last
@@ -252,7 +381,11 @@ class Block:
 
     # What a walk makes of them
 
-    def moves(self, walk: SignalPath) -> Array:
+    def moves(self, walk: Seen) -> Array:
+        """Return everyone's moves at the end of a walk, or as they are given."""
+        return walk.moves_in(self)
+
+    def walked(self, walk: SignalPath) -> Array:
         """Return everyone's moves at the end of a walk: kept ones, or else by walking from the last that were kept."""
         ahead, at, found = [], walk, self._kept(walk)
         while found is None and at.strides:
@@ -263,35 +396,43 @@ class Block:
             return found
         moves = walk.begin(self.spec.norm, self.radii, self.dimensions) if found is None else found
         for stride in reversed(ahead):
-            moves, _ = stepped(stride, self.spec.norm, self.radii, moves, self._scored(self._pack(moves), stride))
+            units = stride.units or self.spec.units
+            moves, _ = stepped(
+                stride, self.spec.norm, self.radii, moves, self._scored(self._pack(moves, units), stride)
+            )
         self.scratch.write("moves", walk.key, moves)
         return moves
 
     def _kept(self, walk: SignalPath) -> Array | None:
         return self.scratch.read("moves", walk.key, (self.size, self.dimensions))
 
-    def ahead(self, walk: SignalPath, stride: Stride) -> Array:
+    def ahead(self, walk: MovesMade, stride: Stride) -> Array:
         """Return ∇_x s (n, d) at the end of a walk, by a stride's signal."""
-        return self._scored(self.packed(walk), stride)
+        return self._scored(self.packed(stride.seen(walk)), stride)
 
     def _scored(self, packed: Array, stride: Stride) -> Array:
+        seen = packed.reshape(-1, self.dimensions)[: self.size]
+        return (stride.units or self.spec.units).pulled(self.slopes(packed, stride), seen)
+
+    def slopes(self, packed: Array, stride: Stride) -> Array:
+        """Return the model's own ∇_e s (n, d) of people in chunks."""
         at, along, some = stride.parameters, stride.signal, slice(self.dimensions)
         scores = self._passed("scores", packed, at, along, at[:, some], along[:, some])
-        return scores.reshape(-1, self.dimensions)[: self.size] / self.spec.scale
+        return scores.reshape(-1, self.dimensions)[: self.size]
 
-    def packed(self, walk: SignalPath) -> Array:
-        """Return moved features in chunks (c, r, d), in the training's units."""
-        return self.scratch.kept("moved", walk.key, lambda: self._pack(self.moves(walk)))
+    def packed(self, walk: Seen) -> Array:
+        """Return moved features in chunks (c, r, d), in the training's units, or a scaler's."""
+        return self.scratch.kept("moved", walk.key, lambda: self._pack(self.moves(walk), walk.units_in(self.spec)))
 
-    def _pack(self, moves: Array) -> Array:
+    def _pack(self, moves: Array, units: Units) -> Array:
         packed = np.zeros((self._filled, self.dimensions))
         rows = packed[: self.size]
         np.add(self.features, moves, out=rows)
-        rows -= self.spec.centre
-        rows /= self.spec.scale
+        rows -= units.centre
+        rows /= units.scale
         return packed.reshape(-1, ROWS, self.dimensions)
 
-    def run(self, kind: str, walk: SignalPath, *arguments: Array) -> Any:
+    def run(self, kind: str, walk: Seen, *arguments: Array) -> Any:
         """Run one compiled pass where a walk led to; one result for all chunks."""
         return self._passed(kind, self.packed(walk), *arguments)
 
@@ -348,6 +489,19 @@ def in_memory(chunk: Chunk, spec: Spec) -> Block:
     return Block(spec, RowsInMemory(rows), chunk.start, 0, len(labels))
 
 
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """Everybody's ∇_x s (n, d) at the end of a walk, by a stride's signal."""
+
+    spec: Spec
+    walk: MovesMade
+    stride: Stride
+
+    def of_chunk(self, chunk: Chunk) -> Array:
+        """Return some people's."""
+        return in_memory(chunk, self.spec).ahead(self.walk, self.stride)
+
+
 def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
     """Walk over a part's people a block at a time."""
     reader = Reader(part)
@@ -355,9 +509,31 @@ def blocks_of(part: Part, start: int, spec: Spec) -> Iterator[Block]:
         yield Block(spec, reader, start, first, last)
 
 
-def total(part: Part, start: int, spec: Spec, walk: SignalPath, kind: str, *arguments: Array) -> Any:
+def total(part: Part, start: int, spec: Spec, walk: Seen, kind: str, *arguments: Array) -> Any:
     """Return a part's share of a sum that a refit or a solve needs."""
     return reduce(added_leaves, (block.run(kind, walk, *arguments) for block in blocks_of(part, start, spec)))
+
+
+def moments(part: Part, start: int, spec: Spec, walk: MovesMade, units: Units) -> Array:
+    """Return everybody's weighted sums of features and their squares (2, d), where a walk leads to, in some units."""
+    found = np.zeros((2, spec.centre.size))
+    for block in blocks_of(part, start, spec):
+        moves = block.moves(walk)
+        for some in _in_cache(block.size):
+            rows = (block.features[some] + moves[some] - units.centre) / units.scale
+            found += block.weights[some] @ rows, block.weights[some] @ rows**2
+    return found
+
+
+def felt(part: Part, start: int, spec: Spec, walk: Seen, signal: Stride) -> Array:
+    """Return everybody's weighted sums of ∇_e s, and of ∇_e s times e (2, d), as a scaler sees them."""
+    found = np.zeros((2, spec.centre.size))
+    for block in blocks_of(part, start, spec):
+        packed = block.packed(walk)
+        slopes = block.slopes(packed, signal)
+        seen = packed.reshape(-1, block.dimensions)[: block.size]
+        found += block.weights @ slopes, block.weights @ (slopes * seen)
+    return found
 
 
 def added_leaves(one: Any, other: Any) -> Any:

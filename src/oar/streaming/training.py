@@ -6,6 +6,7 @@ they ask for are made elsewhere. In place of moved features it is given a walk, 
 
 from __future__ import annotations
 
+import copy
 import operator
 import secrets
 import weakref
@@ -15,20 +16,24 @@ from typing import Any
 
 import numpy as np
 
+from oar.actions.sets.norms import Allowance, Norm
 from oar.errors import DataError, OptionError
 from oar.models.fit.quasi_newton import SMALL, InverseCurvature, NewtonPoint
 from oar.models.linear.losses import Linear, Ridge, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, power_of_two
-from oar.models.training import Array, Fit
+from oar.models.training import ALL, Array, Fit
 from oar.people.parts.population import StreamedPopulation
-from oar.problem import Problem
+from oar.people.parts.rows import RowsInParts, formula_of
 from oar.streaming import scratch
 from oar.streaming.passes import (
+    Ahead,
+    GivenMoves,
     PartStatistics,
     PathSums,
     SignalPath,
     Spec,
     Stride,
+    Units,
     added_leaves,
     advance,
     compare,
@@ -38,15 +43,14 @@ from oar.streaming.passes import (
 from oar.tolerances import COARSE
 
 MANY = 1_000_000  # a number of chunks that is "many"
+NOBODY_MOVES = Allowance(Norm(2.0), 0.0)
 
 
 class StreamedTraining(LinearTraining):
     """Implements the refits and solves of `Training`; passes are counted in `passes`."""
 
-    def __init__(self, problem: Problem) -> None:
-        """Read everybody once, to know units, and a few people to begin with."""
-        model, people = problem.model, problem.people
-        assert isinstance(people, StreamedPopulation)
+    def __init__(self, model: Linear, people: StreamedPopulation, allowance: Allowance = NOBODY_MOVES) -> None:
+        """Read everybody once, to know units, and a few people to begin with; `allowance` is for signal paths."""
         if not isinstance(model, SoftmaxRegression | Ridge):
             raise OptionError(
                 f"model: people in parts can be planned for with nearest centroid, softmax and ridge regression, got "
@@ -62,14 +66,14 @@ class StreamedTraining(LinearTraining):
             raise DataError(f"labels: must be numbers to be regressed by {model.name}, got text.")
         coding = None if regresses else people.coding
         classes = 0 if coding is None else len(people.classes)
-        outputs = len(problem.goal_target)
+        outputs = 1 if coding is None else model.target_rows(np.eye(classes)).shape[1]
         self.people, self.run = people, secrets.token_hex(6)
         spec = Spec(
             model,
             outputs,
             coding,
             classes,
-            problem.allowance,
+            allowance,
             people.total_weight,
             people.weighted,
             self.run,
@@ -98,8 +102,41 @@ class StreamedTraining(LinearTraining):
         self._known: tuple[str, bytes, tuple[float, Array]] | None = None
 
     def moved(self, moves: Any, columns: Any = None) -> Any:
-        """Return a walk as it is; without one, that nobody moves."""
-        return SignalPath() if moves is None else moves
+        """Return a walk as it is, and rows of moves under a name; without any, that nobody moves."""
+        if moves is None:
+            return SignalPath()
+        return moves if isinstance(moves, SignalPath) else GivenMoves(formula_of(moves), secrets.token_hex(6))
+
+    @property
+    def weights(self) -> Array:  # type: ignore[override]
+        """Everybody's weight as a share of all (n,)."""
+        if self.spec.shares is not None:
+            return self.spec.shares
+        return self.people.row_weights / self.spec.total
+
+    def contributing(self, targets: Any, weights: Array) -> StreamedTraining:
+        """Return the same training for other targets, rows in parts (n, o) or an array, and weights (n,)."""
+        other = copy.copy(self)
+        other.run, other.passes, other._known = secrets.token_hex(6), 0, None
+        other.spec = replace(self.spec, run=other.run, given=formula_of(targets), shares=weights)
+        weakref.finalize(other, scratch.clear, other.run)
+        return other
+
+    def score_gradients(self, parameters: Array, features: Any, signal: Array, columns: Any = ALL) -> Any:
+        """Return ∇_x s_i for everyone, as rows in parts."""
+        stride = Stride(parameters.reshape(self.shape), signal.reshape(self.shape), 0.0)
+        found = RowsInParts(self.people, Ahead(self.spec, features, stride), self.dimensions)
+        return found if columns is ALL else found[:, columns]
+
+    def seeing(self, units: Units) -> None:
+        """Keep parameters for features in these units, in which they are measured for the penalty, too."""
+        self._centre, self._scale = units.centre, units.scale
+        self.spec = replace(self.spec, centre=units.centre, scale=units.scale)
+
+    @property
+    def measured(self) -> PartStatistics:
+        """What was found of everybody before any move."""
+        return self._few_people
 
     def _run(self, kind: str, features: Any, *arguments: Array) -> list[Any]:
         """Run one pass over all parts; return one result, their sum."""
@@ -136,7 +173,11 @@ class StreamedTraining(LinearTraining):
         if features.strides or not few.weights.sum() > 0:
             return self.start()
         some = LinearTraining(
-            self.model, few.rows, few.targets, few.weights / few.weights.sum(), (self._centre, self._scale)
+            self.model,
+            features.rows(few.rows),
+            few.targets,
+            few.weights / few.weights.sum(),
+            (self._centre, self._scale),
         )
         found = some.fit(some.moved(None), self.start(), COARSE)
         self._inverse = some._renewed(found.parameters, some.moved(None))

@@ -20,7 +20,7 @@ from oar.people.parts import dask_engine
 from oar.people.parts.dask_engine import ONE_THREAD, DaskEngine
 from oar.people.parts.part import Part
 from oar.solvers import ProjectedGradient
-from oar.streaming import SignalPath, StreamedTraining
+from oar.streaming import SignalPath
 
 pytest.importorskip("distributed")
 from dask import array as dask_array
@@ -324,7 +324,7 @@ def test_what_a_pass_sends_does_not_depend_on_the_people(client, tmp_path):
         features, labels, query = blobs(size)
         folder = halves(tmp_path / "people" / str(size), features, labels)
         people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
-        training = StreamedTraining(asked(people, MODELS["softmax"], query))
+        training = asked(people, MODELS["softmax"], query).training()
         training._run("risk", SignalPath(), np.zeros(training.shape))  # by which workers know what all parts need
         before = oar.people.parts.part.Traffic(**vars(people.engine.traffic))
         training._run("risk", SignalPath(), np.ones(training.shape))
@@ -351,7 +351,7 @@ def test_workers_forget_what_nobody_needs(client, people_of, tmp_path):
     features, labels, query = people_of["softmax"]
     folder = halves(tmp_path / "people", features, labels)
     people = oar.Population.from_parquet(folder, "label", engine="dask", client=client)
-    training = StreamedTraining(asked(people, MODELS["softmax"], query))
+    training = asked(people, MODELS["softmax"], query).training()
     training._run("risk", SignalPath(), np.zeros(training.shape))
     (where,) = [one for spec, one in people.engine._sent.items() if spec is training.spec]
     key = where.key

@@ -245,6 +245,12 @@ class StreamedPopulation(Population):
             totals += np.bincount(self._coding.encode(read.labels), weights=terms, minlength=totals.size)
         return totals
 
+    def rows_moved(self, plan: Any) -> Any:
+        """Return everyone's moves by a plan, as rows in parts: nothing is read."""
+        from oar.people.parts.rows import RowsInParts  # which reads this file
+
+        return RowsInParts(self, plan.mover(), self.dimensions)
+
     def loaded(self) -> Population:
         """Return the same people in memory."""
         features, labels = np.empty((self.size, self.dimensions)), []

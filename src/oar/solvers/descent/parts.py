@@ -154,7 +154,7 @@ class _Run:
         self._settings = DescentSettings(settings.response, loop["max_steps"], loop["tolerance"], ends)
         self._solved: float = getattr(signal, "tolerance", Implicit.tolerance)
         self._before = replace(problem.people.engine.traffic)  # type: ignore[attr-defined]
-        self.training = StreamedTraining(problem)
+        self.training: Any = problem.training()
         radii = problem.allowance
         self._largest = float(np.max(radii.budget))
         self._objective = PartsObjective(problem, self.training, self._solved)

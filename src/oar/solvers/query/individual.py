@@ -30,7 +30,7 @@ from oar.solvers.query.move_search import BatchedObjective, best_own_move, minim
 from oar.solvers.query.shortest_move import ENOUGH, goal_limits, multipliers_against, shortest_linear_move
 from oar.solvers.registry import BALLS, REFITTED, STEPWISE, ForDescent, Solver, Task, searching
 from oar.solvers.settings import SEARCH, ProjectedGradient, no_idle_draws, no_restarts, starts_at_random
-from oar.streaming import SignalPath, StreamedTraining
+from oar.streaming import SignalPath
 from oar.tolerances import TIGHT
 
 MOST_ROUNDS = 100
@@ -41,7 +41,7 @@ SURELY = 1e-6  # share of a budget by which another must be smaller to be smalle
 
 def solve(problem: Problem, settings: ProjectedGradient) -> Proposal:
     """Move the query alone; the model stays as it is."""
-    training: Any = StreamedTraining(problem) if problem.people.streamed else problem.training()
+    training = problem.training()
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     found = best_own_move(problem, training, problem.query_budget, fit, settings)
     # A sum of several classes' probabilities is not concave in the features, even of a linear model.
