@@ -6,6 +6,8 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from support.people_in_parts import asked as asked_in_parts
+from support.people_in_parts import blobs, halves
 
 import oar
 from oar.models import Ridge, Scaled
@@ -197,6 +199,26 @@ def test_over_rounds_other_rounds_do_it():
     found = oar.questions.alternatives(problem)
     assert len(found) == 3
     check(found)
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX], ids=lambda model: model.name)
+def test_people_in_parts_have_alternatives(tmp_path, model):
+    features, labels, query = blobs(120)
+    people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), target="label")
+    problem = asked_in_parts(people, model, query, budget=0.6)
+    found = oar.questions.alternatives(problem)
+    assert len(found) == 3
+    for plan in found:
+        moves = plan.result.plan.contribution().moves[np.arange(120)]
+        assert (plan.movers == moves.any(axis=1)).all()
+        assert plan.profile == pytest.approx(np.abs(moves).sum(axis=0) / np.abs(moves).sum())
+        assert oar.audit(plan.result.plan).success == plan.result.success
+        assert all(plan.distance(other) >= DIFFERENT for other in found if other is not plan)
+    frame = found.frame()
+    assert list(frame["people"]) == [plan.result.audit.movers for plan in found]
+    here = {idea.how: idea.problem.allowance.mask for idea in ideas(problem, found[0].result, seed=0)}
+    for label in range(3):
+        assert (here[f"by members of class {label} alone"] == (people.loaded().labels == label)).all()
 
 
 def test_when_the_time_is_over_that_is_said():

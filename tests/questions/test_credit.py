@@ -6,6 +6,8 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
+from support.people_in_parts import asked as asked_in_parts
+from support.people_in_parts import blobs, halves
 
 import oar
 from oar.models import GaussianNaiveBayes, Ridge, Scaled
@@ -217,6 +219,23 @@ def test_a_black_box_is_trained_as_often_as_is_said():
     assert box.calls.fits - before == found.refits <= 40
     assert (found.errors > 0).any()
     assert np.isfinite(found.intervals).all()
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX, Scaled(SOFTMAX)], ids=lambda model: model.name)
+def test_people_in_parts_are_credited_as_in_memory(tmp_path, model):
+    features, labels, query = blobs(150)
+    people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), target="label")
+    there = oar.collective(asked_in_parts(people, model, query, budget=0.5))
+    moves = there.plan.contribution().moves[np.arange(150)]
+    here = made(asked_in_parts(people.loaded(), model, query, budget=0.5), moves)
+    for settings in ({}, {"method": "shapley", "refits": 40}, {"groups": "x1"}, {"groups": labels}):
+        found, expected = oar.questions.credit(there, **settings), oar.questions.credit(here, **settings)
+        assert found.method == expected.method
+        assert (found.members == expected.members).all()
+        assert found.credits == pytest.approx(expected.credits, rel=1e-5, abs=1e-7)
+    by_label = oar.questions.credit(there, groups="label").groups
+    pd.testing.assert_frame_equal(by_label.sort_index(), found.groups.sort_index())
+    pd.testing.assert_frame_equal(found.by("x0"), expected.by("x0"), rtol=1e-5, atol=1e-7, check_dtype=False)
 
 
 def test_what_is_known_when_the_time_is_over_is_said():

@@ -17,7 +17,6 @@ as people do them: a move, another label and leaving count alike.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -38,7 +37,7 @@ from oar.plans import Result
 from oar.plans.explain.effort import Efforts
 from oar.plans.refits import Refits
 from oar.problem import Problem
-from oar.progress import OnStep, Progress, deadline, is_late, limited_time
+from oar.progress import OnStep, Progress, is_late, shared_time
 from oar.questions.collateral import Collateral, collateral
 from oar.questions.least.trials import with_members
 from oar.questions.sharing.first_order import first_order, refusal
@@ -250,8 +249,7 @@ def _others(
 
 def _planned(problem: Problem, solver: Any, on_step: OnStep, left: int) -> Result:
     """Solve and audit, in an equal part of the time for the plans that are left."""
-    part = (deadline() - time.monotonic()) / left
-    with limited_time(max(0.0, part) if part < np.inf else None):
+    with shared_time(left):
         return planned(problem, solver, "auto", on_step)
 
 
@@ -329,7 +327,7 @@ def ideas(problem: Problem, best: Result, seed: int) -> Iterator[Idea]:
     yield _by(problem, most, f"by the {counted(int(most.sum()), 'most useful member', 'most useful members')} alone")
     yield from _in_rounds(problem, useful)
     if not problem.regresses:
-        codes = problem.people.codes(0, problem.people.size)
+        codes = Refits(best.plan).before.parts[1].argmax(axis=1)
         for code, label in enumerate(problem.people.classes):
             some = (useful != 0) & (codes == code)
             if some.any() and not some[useful != 0].all():

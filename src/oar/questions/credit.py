@@ -36,7 +36,7 @@ from oar.plans.moves.changes_table import QUERY
 from oar.plans.refits import Refits
 from oar.progress import OnStep, Progress
 from oar.questions.sharing.first_order import first_order, refusal
-from oar.questions.sharing.shapley import Game, Shares, affordable, shapley
+from oar.questions.sharing.shapley import Game, PlayerCredits, affordable, shapley
 from oar.solvers.registry import EffortLike, bounded, current_effort
 from oar.typing import Groups
 
@@ -279,7 +279,7 @@ def _by_shapley(asked: _Asked, why: str) -> Credit:
     return Credit(result, "shapley", members, each, errors, *query, found.values, table, found.pairs, note)
 
 
-def _table(names: list[str], sizes: NDArray[np.intp], found: Shares) -> Any:
+def _table(names: list[str], sizes: NDArray[np.intp], found: PlayerCredits) -> Any:
     import pandas
 
     columns = {"actors": sizes, "credit": found.credits[: len(names)], "error": found.errors[: len(names)]}
@@ -288,12 +288,12 @@ def _table(names: list[str], sizes: NDArray[np.intp], found: Shares) -> Any:
 
 def _alike(part: Refits, members: NDArray[np.intp], most: int) -> tuple[list[str], NDArray[np.intp]]:
     """Return groups of members by name, and each member's own: by class, and within it by the length of the move."""
-    people = part.problem.people
-    kinds = np.zeros(people.size, dtype=np.intp) if part.problem.regresses else people.codes(0, people.size)
+    people, targets = part.problem.people, part.before.parts[1]
+    kinds = np.zeros(people.size, dtype=np.intp) if part.problem.regresses else targets.argmax(axis=1)
     present = np.unique(kinds[members])
     if present.size > most:
         return ["everybody who acts"], np.zeros(members.size, dtype=np.intp)
-    lengths = np.linalg.norm(part.moves[members], axis=1)
+    lengths = (part.moves * part.moves).sum(axis=1)[members]
     names: list[str] = []
     codes = np.empty(members.size, dtype=np.intp)
     for kind in present:

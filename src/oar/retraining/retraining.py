@@ -14,6 +14,7 @@ other code and checks limits, too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -56,6 +57,11 @@ class Refit(ABC):
     @abstractmethod
     def predict(self, rows: Array) -> NDArray[Any]:
         """Return class codes (m,), or values (m, o), for people with these features (m, d)."""
+
+    @property
+    def predictors(self) -> list[Callable[[Array], NDArray[Any]]]:
+        """What predicts after each round, as `predict` does after the last; of a single refit there is one."""
+        return [self.predict]
 
 
 class Retraining(ABC):

@@ -79,8 +79,13 @@ class Step:
     @property
     def slopes(self) -> Array:
         """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
+        return np.concatenate([self.member_slopes, self.outcome.query_slope[None]])
+
+    @property
+    def member_slopes(self) -> Array:
+        """The gradient in every member's move (n, d)."""
         own = self.outcome.own_slopes
-        return np.concatenate([self.gradient if own is None else self.gradient + own, self.outcome.query_slope[None]])
+        return self.gradient if own is None else self.gradient + own
 
 
 class Signal(ABC):

@@ -32,7 +32,7 @@ class TimeIsOver(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class PlayerCredits:
     """The credits of players.
 
     Attributes:
@@ -105,7 +105,7 @@ def affordable(most: int) -> int:
     return max(1, most // (2 * PAIRS))
 
 
-def shapley(game: Game, all_together: float, most: int, draws: int | None, seed: int) -> Shares:
+def shapley(game: Game, all_together: float, most: int, draws: int | None, seed: int) -> PlayerCredits:
     """Share out what a game's players achieve together.
 
     Args:
@@ -125,18 +125,18 @@ def shapley(game: Game, all_together: float, most: int, draws: int | None, seed:
                 break
         if all_of_them:
             exact, said = game.enumerated(), f"All {2**count:,} coalitions were tried."
-            return Shares(exact, np.zeros(count), 0, game.values, said)
+            return PlayerCredits(exact, np.zeros(count), 0, game.values, said)
         early = ""
     except TimeIsOver:
         early = "The time was over: "
     done = len(found)
     if not done:
         said = f"{early}no order was finished, so everybody has the same share, and nothing is known of who did more."
-        return Shares(np.full(count, all_together / count), np.full(count, np.inf), 0, game.values, said)
+        return PlayerCredits(np.full(count, all_together / count), np.full(count, np.inf), 0, game.values, said)
     each = np.array(found)
     errors = each.std(axis=0, ddof=1) / np.sqrt(done) if done > 1 else np.full(count, np.inf)
     orders = counted(2 * done, "random order of coming was tried", "random orders of coming were tried")
-    return Shares(each.mean(axis=0), errors, done, game.values, f"{early}{orders}.")
+    return PlayerCredits(each.mean(axis=0), errors, done, game.values, f"{early}{orders}.")
 
 
 def _enough(found: list[Array], all_together: float) -> bool:
