@@ -108,6 +108,8 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "action", as_action(self.action))
         object.__setattr__(self, "model", as_model(self.model))
+        if self.people.streamed:
+            object.__setattr__(self, "model", self.model.in_parts(self.people))
         self.model.check(self.people)
         if self.own_action is not None and (self.people.streamed or self.people.encoding is not None):
             got = "people in parts" if self.people.streamed else "a table"

@@ -56,3 +56,40 @@ def test_a_plan_is_as_good_as_in_memory_and_its_audit_agrees(both):
     assert there.loss == pytest.approx(everyones.loss, abs=1e-7)
     assert there.loss_before == pytest.approx(everyones.loss_before, abs=1e-7)
     assert there.success == everyones.success
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_recognised_pipeline_is_planned_for_and_audited_as_in_memory(tmp_path, scaled):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat([0, 1, 2], 20))
+    features = (rng.standard_normal((60, 3)) + np.eye(3)[labels]) * [1.0, 3.0, 0.5]
+    pd.DataFrame(features, columns=list("abc")).assign(y=labels).to_parquet(tmp_path / "all.parquet")
+    people = oar.Population.from_parquet(tmp_path, target="y")
+    model = (
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.2, tol=1e-10))
+        if scaled
+        else LogisticRegression(C=0.2, tol=1e-10)
+    )
+    query = oar.Query([0.3, 0.0, 0.3], 2)
+    problem = oar.Problem(people, model, query, oar.Perturb(0.3))
+    memory = oar.Problem(people.loaded(), model, query, oar.Perturb(0.3))
+    found = oar.collective(problem)
+    expected = audit(memory, moves=found.plan.contribution().moves[np.arange(60)])  # by scikit-learn's own fit
+    assert found.loss == pytest.approx(expected.loss, abs=1e-7)
+    assert found.loss_before == pytest.approx(expected.loss_before, abs=1e-7)
+    assert found.loss < found.loss_before
+
+
+def test_other_pipelines_are_refused_with_advice(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler
+
+    pd.DataFrame({"a": [0.0, 1.0, 2.0], "y": [0, 1, 1]}).to_parquet(tmp_path / "all.parquet")
+    people = oar.Population.from_parquet(tmp_path, target="y")
+    with pytest.raises(oar.errors.OptionError, match="StandardScaler"):
+        oar.Problem(people, make_pipeline(MinMaxScaler(), LogisticRegression()), oar.Query([0.5], 1), oar.Perturb(0.3))

@@ -340,8 +340,6 @@ def test_memory_does_not_grow_with_the_people(tmp_path):
 @pytest.mark.parametrize(
     ("query", "action", "solver", "what"),
     [
-        (oar.Query([0.0] * 4, goal={0, 1}), oar.Perturb(0.1), "auto", "one label or value"),
-        (oar.Query(np.zeros((2, 4)), goal=1), oar.Perturb(0.1), "auto", "one person"),
         (oar.Query([0.0] * 4, goal=1), oar.Withhold(most=2), "auto", "Perturb"),
         (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1, participants=oar.Best(3)), "auto", "in memory"),
         (oar.Query([0.0] * 4, goal=1), oar.Perturb(0.1), ProjectedGradient(restarts=2), "restarts"),

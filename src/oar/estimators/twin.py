@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import with_near_names
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.estimators.cores.protocol import NO_PLACES, Core
 from oar.estimators.rows import RowConversion, last_step, one_label_each, trained, weight_argument
 from oar.models.differentiable import Differentiable
 from oar.models.linear.losses import Linear, LinearSVM, Ridge, SoftmaxRegression
 from oar.models.protocol import asked_of_rows, delegated
 from oar.models.training import Array
+from oar.models.wrap.scaled import Scaled
 from oar.people import Population
 
 
@@ -29,6 +30,7 @@ class NoFront:
     empty: bool = True  # whether nothing stands before the estimator
     table: bool = False  # whether columns are told apart
     smooth: bool = True  # whether nothing in it has kinks
+    standardises: bool = False  # whether it is a StandardScaler and nothing else
     invariant: bool = False  # whether a shift of everybody and the query changes nothing behind it
     equivariant: bool = True  # whether such a shift is at most a shift behind it
 
@@ -130,6 +132,19 @@ class Twin(Differentiable):
                 "hand members their rows of plan.moves()."
             )
         return found
+
+    def in_parts(self, people: Population) -> Differentiable:
+        """Return the model of `oar.models` that it is, behind a scaler where one stands before it; or raise."""
+        # scikit-learn's pipelines do not tell their scalers what people weigh
+        known = self.front.empty or (self.front.standardises and people.weights is None)
+        found: Any = self.core.written_down(people) if known else None
+        if found is None:
+            raise OptionError(
+                "model: for people in parts it must be a linear model with settings of its own, alone or, where all "
+                f"weigh the same, behind a StandardScaler(), got {self.estimator!r}; use oar.models.Scaled(…), or "
+                "people.loaded() if they fit into memory."
+            )
+        return found if self.front.empty else Scaled(found)
 
     def __repr__(self) -> str:
         return f"Twin({self.estimator!r})"

@@ -34,7 +34,7 @@ def read_points(people: Population, features: Any) -> QueryPoints:
     """Return who asks: one person, several rows, or members."""
     if isinstance(features, Members):
         members = _positions(people, features.who)
-        points = read_only(np.asarray(people.features[members], dtype=np.float64))
+        points = read_only(np.array(people.rows[members]))
         if features.stay:
             return QueryPoints(points, None, members.size == 1, members)
         return QueryPoints(points, members, False, members)

@@ -56,6 +56,10 @@ class Capabilities:
         """The model behind a scaler; itself where there is none."""
         return self
 
+    def in_parts(self, people: Population) -> Any:
+        """Return the model of settings alone that it is for people who are read in parts; raise where it is none."""
+        return self
+
     def prepared(self, people: Population) -> Population:
         """Return people as a problem with this model has them."""
         return people

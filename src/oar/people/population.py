@@ -331,6 +331,11 @@ class Population:
         """Return everyone's label, or value where labels are numbers to be predicted."""
         return self.labels
 
+    @property
+    def rows(self) -> Any:
+        """Everyone's features (n, d) as float64."""
+        return np.asarray(self.features, dtype=np.float64)
+
     def rows_moved(self, plan: Any) -> Any:
         """Return everyone's moves (n, d) by a plan."""
         return np.array(plan.moves(), dtype=np.float64)  # a copy: a DataFrame may lend its own

@@ -127,6 +127,11 @@ class Plan:
         """Return what everyone hands in if all do as planned: moves and, where they change, targets and weights."""
         return Contribution(self.problem.people.rows_moved(self))
 
+    def still(self) -> Plan:
+        """Return the plan in which nobody moves."""
+        people = self.problem.people
+        return MemberPlan(self.problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
+
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
         return encoding_of(self).decode(features_after(self), self.problem.people.index)
@@ -486,6 +491,10 @@ class SignalPathPlan(Plan):
             f"plan: {people.size:,} people's moves are not in memory; use plan.write_moves(folder), which writes them "
             "part by part, or people.loaded() before planning."
         )
+
+    def still(self) -> Plan:
+        """Return the plan in which nobody moves."""
+        return replace(self, query_move=np.zeros_like(self.query_move), walk=SignalPath())
 
     def card(self) -> Card:
         """Refuse: whether a card does as well as the walk is not known."""

@@ -235,8 +235,8 @@ def _scaled_sides(model: Any, size: int, before: FeatureMoments, after: FeatureM
 def both_refitted(people: Any, task: NewtonTask) -> list[tuple[Array, float]]:
     """Return (W, b) for features as given, (o, d + 1), and the norm of the gradient left: before and after."""
     if not task.classes:
-        each = zip(task.sides, _least_squares(people, task), strict=True)
-        return [(_given(side, matrix), 0.0) for side, matrix in each]
+        solved = zip(task.sides, _least_squares(people, task), strict=True)
+        return [(_given(side, matrix), 0.0) for side, matrix in solved]
     few = list(people.mapped(_sampled, task, max(1, people.size // SOME)))
     matrices, inverses = [], []
     for number, side in enumerate(task.sides):

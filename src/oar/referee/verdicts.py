@@ -201,8 +201,7 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
     problem, people = plan.problem, plan.problem.people
     if problem.kept is None:
         return []
-    features = np.asarray(people.features, dtype=np.float64)
-    before, after = old(features), new(features)
+    before, after = (_told(predict, people.rows) for predict in (old, new))
     seen = _seen(plan, before, after, new)
     scored = problem.kept.scored
     if scored is None:
@@ -218,11 +217,11 @@ def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -
     others = ~np.isin(np.arange(len(acts)), problem.asked.among)
     if problem.regresses:
         return SideEffects(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
-    there = after.copy()
+    there = after
     assert problem.kept is not None
     if problem.kept.limits.lost is not None and acts.any():
-        moved = np.asarray(problem.people.features, dtype=np.float64) + np.asarray(plan.moves(), dtype=np.float64)
-        there[acts] = new(moved[acts])
+        moved = problem.people.rows + plan.problem.people.rows_moved(plan)
+        there = np.where(acts, _told(new, moved), after)
     wanted = {code for wish in problem.wishes for code in wish.codes}  # type: ignore[union-attr]
     had, has = (np.array([code in wanted for code in codes], dtype=bool) for codes in (before, there))
     return SideEffects(others & ~acts, others & acts, before != after, had, has)
@@ -230,11 +229,17 @@ def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -
 
 def _acts(plan: Plan) -> NDArray[np.bool_]:
     """Return who changes anything."""
-    acts = np.asarray(plan.moves(), dtype=np.float64).any(axis=1)
+    acts = plan.problem.people.rows_moved(plan).any(axis=1)
     if isinstance(plan, LeverPlan):
         before = plan.problem.people.target_rows(plan.problem.regresses)
         acts = acts | (plan.targets != before).any(axis=1) | plan.away
     return np.asarray(acts)
+
+
+def _told(predict: Predict, rows: Any) -> NDArray[Any]:
+    """Return predictions for people (m, d), or for people in parts, of whom there is no array."""
+    each = getattr(rows, "each", lambda function: function(rows))
+    return np.asarray(each(predict))
 
 
 def _score(told: NDArray[Any], rows: Array, weights: Array) -> float:

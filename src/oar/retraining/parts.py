@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oar.models.training import Array
 from oar.people.parts.population import StreamedPopulation
-from oar.people.parts.rows import RowsInParts, everyones_features, everyones_targets, formula_of
+from oar.people.parts.rows import RowsInParts, formula_of
 from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import OwnTraining, TrainedRefit
 
@@ -39,15 +39,10 @@ class TrainingInParts(OwnTraining):
         return self.problem.people  # type: ignore[return-value]
 
     @cached_property
-    def features(self) -> Any:
-        """Everyone's features before any move, as rows in parts."""
-        return everyones_features(self.people)
-
-    @cached_property
     def before(self) -> Contribution:
         """What people hand in as they are."""
-        targets: Any = everyones_targets(self.people, self.problem.regresses)
-        return Contribution(self.features * 0.0, targets, self.people.row_weights)
+        still: Any = self.features * 0.0
+        return Contribution(still, self.people.target_rows(self.problem.regresses), self.people.row_weights)
 
     def trainable(self, contribution: Contribution, least: float = 0.0) -> bool:
         """Report the same; where everyone hands in the same labels as before, nothing is read."""

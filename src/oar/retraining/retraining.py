@@ -73,7 +73,7 @@ class Retraining(ABC):
     @cached_property
     def features(self) -> Array:
         """Everyone's features (n, d) before any move."""
-        return np.asarray(self.problem.people.features, dtype=np.float64)
+        return self.problem.people.rows
 
     @cached_property
     def before(self) -> Contribution:

@@ -47,7 +47,7 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
     """Compare a model with the one before it, where some people (n,) act, by moves (n, d); the problem limits that."""
     assert problem.kept is not None
     people, others = problem.people, problem.kept.scored
-    features = np.asarray(people.features, dtype=np.float64)
+    features = people.rows
     before, after = old(features), new(features)
     there, places = after, features
     if problem.kept.limits.lost is not None and moves is not None:

@@ -1,8 +1,8 @@
 """A linear model behind a scaler, bound to people who are not in memory.
 
-Everything is what `ScaledTraining` does but for what it asks of everybody's rows: the statistics of moved features, and how
-much the parameters of the model feel of them, are sums over parts. Where everybody has moved to is seen in the units of
-the scaler that is fitted there; a step of a signal path carries the units that it was made in.
+Everything is what `ScaledTraining` does but for what it asks of rows of everybody: the statistics of moved features,
+and how much the parameters of the model feel of them, are sums over parts. Where everybody has moved to is seen in the
+units of the scaler that is fitted there; a step of a signal path carries the units that it was made in.
 """
 
 from __future__ import annotations

@@ -73,6 +73,14 @@ class Front(NoFront):
         return f"{name} behind {self.name}"
 
     @property
+    def standardises(self) -> bool:  # type: ignore[override]
+        """Whether it is a StandardScaler that takes off means and divides by deviations, and nothing else."""
+        steps = self._steps(self.pipeline)
+        if [type(one).__name__ for one in steps] != ["StandardScaler"]:
+            return False
+        return bool(steps[0].with_mean and steps[0].with_std)
+
+    @property
     def table(self) -> bool:  # type: ignore[override]
         """Whether it tells columns apart."""
         return any(kind_of(one).table for one in everything(self._steps(self.pipeline)))

@@ -255,6 +255,25 @@ class StreamedPopulation(Population):
             [np.asarray(read.labels) for read in self.engine.map(_read_labels, self.parts, self.starts)]
         )
 
+    @property
+    def rows(self) -> Any:
+        """Everyone's features, as rows in parts: nothing is read."""
+        from oar.people.parts.rows import everyones_features  # which reads this file
+
+        return everyones_features(self)
+
+    def target_rows(self, regresses: bool) -> Any:
+        """Return everyone's class shares, or values, as rows in parts: nothing but a label is read."""
+        from oar.people.parts.rows import everyones_targets
+
+        if regresses and not self.holds_numbers:
+            raise DataError("labels: must be numbers to be regressed, got text.")
+        return everyones_targets(self, regresses)
+
+    def value_rows(self) -> Any:
+        """Return everyone's label as a real value, as rows in parts."""
+        return self.target_rows(regresses=True)
+
     def rows_moved(self, plan: Any) -> Any:
         """Return everyone's moves by a plan, as rows in parts: nothing is read."""
         from oar.people.parts.rows import RowsInParts  # which reads this file
@@ -301,7 +320,7 @@ class StreamedPopulation(Population):
         raise self._in_parts(ASKED)
 
     features = labels = property(_refused)
-    codes = class_rows = value_rows = relabelled = _refused
+    codes = class_rows = relabelled = _refused
     with_features = some = with_arrays = lacking_classes = of_classes = contributing = _refused
 
 

@@ -221,6 +221,12 @@ class RowsInParts(NDArrayOperatorsMixin):
         """Return each person's mean."""
         return self.each(partial(np.mean, axis=axis))
 
+    def std(self, axis: int) -> NDArray[Any]:
+        """Return each column's standard deviation: two passes."""
+        assert axis == 0
+        mean = self.sum(axis=0) / len(self)
+        return np.sqrt(((self - mean) ** 2).sum(axis=0) / len(self))
+
     def argmax(self, axis: int) -> NDArray[Any]:
         """Return the place of each person's largest."""
         return self.each(partial(np.argmax, axis=axis))

@@ -53,7 +53,7 @@ class SeveralQueries(ForDescent):
     """Goals that one smooth loss does not tell: the worst of several, how many, or any of several classes."""
 
     name, requires = "several queries", frozenset({"goals"})
-    serves = ForDescent.serves | {"rounds"}
+    serves = ForDescent.serves | {"rounds", "parts"}
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for a plan of each loss that may stand in, and take the best by what is asked."""

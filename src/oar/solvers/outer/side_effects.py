@@ -16,10 +16,10 @@ import numpy as np
 
 from oar.goals.keep import Anchors
 from oar.models.training import Array
-from oar.plans import MemberPlan, Proposal
+from oar.plans import Proposal
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
-from oar.retraining.side_effects import Effects
+from oar.retraining.side_effects import Effects, Mask
 from oar.solvers.registry import ForDescent, Task
 
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)  # λ, in units of the goal's own loss
@@ -41,31 +41,32 @@ class _Anchored:
     def add(self, told: Effects) -> None:
         """Take in whose prediction changed, and who is predicted less well than before."""
         problem, keep = self._problem, self._limits
-        features = np.asarray(problem.people.features, dtype=np.float64)
         if told.before.ndim == 1:
             classes = np.eye(len(problem.people.classes))
             seen = told.seen
             loses = seen.had & ~seen.has & (seen.moves | seen.stays)
-            for person in np.flatnonzero(loses) if keep.lost is not None else ():  # kept where its own move leads
-                self._take("there", int(person), told.places[person], classes[told.before[person]])
-            others = keep.changed is not None or keep.worse is not None
-            for person in np.flatnonzero(seen.stays & seen.changed) if others else ():
-                self._take("people", int(person), features[person], classes[told.before[person]])
+            if keep.lost is not None:  # kept where its own move leads
+                self._take("there", loses, told.places, classes[told.before])
+            if keep.changed is not None or keep.worse is not None:
+                self._take("people", seen.stays & seen.changed, problem.people.rows, classes[told.before])
         rows, labels, before, after = told.scored
         if problem.regresses:
             worse = ((after - labels) ** 2).sum(axis=1) > ((before - labels) ** 2).sum(axis=1)
         else:
             wanted = labels.argmax(axis=1)
             worse = (before == wanted) & (after != wanted)
-        for person in np.flatnonzero(worse) if keep.worse is not None else ():
-            self._take("scored", int(person), rows[person], labels[person])
+        if keep.worse is not None:
+            self._take("scored", worse, rows, labels)
 
-    def _take(self, kind: str, person: int, row: Array, label: Array) -> None:
-        if (kind, person) in self._seen or len(self._rows) >= MOST_ANCHORS:
-            return
-        self._seen.add((kind, person))
-        self._rows.append(row)
-        self._targets.append(label)
+    def _take(self, kind: str, who: Mask, rows: Any, labels: Any) -> None:
+        """Take in those (n,), of rows and labels, who are not known yet; not more than there may be."""
+        room = MOST_ANCHORS - len(self._rows)
+        fresh = np.array(
+            [one for one in np.flatnonzero(who) if (kind, int(one)) not in self._seen][:room], dtype=np.intp
+        )
+        self._seen.update((kind, int(one)) for one in fresh)
+        self._rows += list(rows[fresh])
+        self._targets += list(labels[fresh])
 
     def weighing(self, weight: float) -> Anchors:
         """Return them, counting so much."""
@@ -78,6 +79,7 @@ class WithoutSideEffects(ForDescent):
     """Plans that must leave others alone: people whose predictions change become anchors."""
 
     name, requires = "side effects", frozenset({"side effects"})
+    serves = ForDescent.serves | {"parts"}
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for plans with anchors, and with smaller budgets, until the limits are kept."""
@@ -90,8 +92,7 @@ class WithoutSideEffects(ForDescent):
         told = effects(free.plan)
         if told is None or not told.broken:
             return free
-        size = problem.people.size, problem.people.dimensions
-        still = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
+        still = free.plan.still()
         stay = Refits(still)
         # that nobody moves, with the loss that follows from the training itself
         found = [replace(free, plan=still, claimed_loss=stay.verdict(stay.before).loss)]
