@@ -30,7 +30,8 @@ REASONS = {
     """,
     "users' own labels, or a DataFrame, in something that they do not make": """
         RoundOutcome.prediction_before RoundOutcome.prediction BudgetAnswer.binding CoalitionAnswer.members
-        Collateral.by_group Collateral.actors_by_group Collateral.everyone_by_group
+        Collateral.by_group Collateral.actors_by_group Collateral.everyone_by_group Credit.groups
+        Collateral.by_round
     """,
     "its overloads say what goes with what": """
         audit.plan

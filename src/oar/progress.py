@@ -107,6 +107,14 @@ def deadline(seconds: float = math.inf) -> float:
     return min(_deadline.get(), time.monotonic() + seconds)
 
 
+@contextmanager
+def shared_time(parts: int) -> Iterator[None]:
+    """Set, where the time is limited, that searches in a `with` block may take one of so many equal parts of it."""
+    left = max(0.0, (_deadline.get() - time.monotonic()) / parts)
+    with limited_time(left if math.isfinite(left) else None):
+        yield
+
+
 def is_late() -> bool:
     """Report whether the time for searches is over."""
     return time.monotonic() > _deadline.get()

@@ -1,9 +1,13 @@
 """Alternatives differ as they say, keep to what they forbid, and are audited like any other plan."""
 
+import dataclasses
+
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from support.people_in_parts import asked as asked_in_parts
+from support.people_in_parts import blobs, halves
 
 import oar
 from oar.models import Ridge, Scaled
@@ -121,6 +125,109 @@ def test_other_limits_stay_as_they_are():
     check(oar.questions.alternatives(problem, n=2, solver="one-shot"))
 
 
+def levers(action):
+    people = plain().people
+    return oar.Problem(people, SOFTMAX, oar.Query([0.2, 0.3, 0.2], 1), action)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [oar.Relabel(most=4), oar.Withhold(share=0.1), [oar.Perturb(0.3), oar.Relabel(most=3)]],
+    ids=["labels", "strike", "both"],
+)
+def test_labels_and_strikes_have_alternatives_too(action):
+    found = oar.questions.alternatives(levers(action))
+    assert len(found) > 1
+    for plan in found:
+        told = oar.audit(plan.result.plan)
+        assert told.success == plan.result.success
+        assert plan.movers.sum() > 0
+        assert plan.profile.sum() == pytest.approx(1)
+        assert told.relabelled + told.leavers <= 4
+        assert all(plan.distance(other) >= DIFFERENT for other in found if other is not plan)
+    assert (found.frame()["people"] == [plan.movers.sum() for plan in found]).all()
+    found.plot().draw_without_rendering()
+
+
+def test_ideas_for_labels_leave_out_who_does_most():
+    problem = levers(oar.Relabel(most=4))
+    best = oar.collective(problem)
+    acts = np.flatnonzero(best.plan.labels() != problem.people.labels)
+    without = {}
+    for person in acts:  # by audits, whose refits are another's
+        targets = best.plan.targets.copy()
+        targets[person] = problem.people.class_rows()[person]
+        without[person] = oar.audit(dataclasses.replace(best.plan, targets=targets)).loss
+    first = sorted(without, key=without.get)[-2:]
+    asked = {idea.how: idea.problem for idea in ideas(problem, best, seed=0)}
+    left = asked["without the 2 most useful members"].levers.relabel
+    assert set(np.flatnonzero(~left.mask)) == set(first)
+    assert left.most == 4
+    assert set(np.flatnonzero(asked["by the 2 most useful members alone"].levers.relabel.mask)) == set(first)
+
+
+def test_moves_and_labels_may_go_alone():
+    problem = levers([oar.Perturb(0.3), oar.Relabel(most=3)])
+    best = oar.collective(problem)
+    asked = {idea.how: idea.problem for idea in ideas(problem, best, seed=0)}
+    assert not asked["by moves alone"].levers.given
+    assert not asked["by other labels alone"].moves
+
+
+def test_the_most_useful_stay_as_few():
+    problem = plain(participants=oar.Best(6))
+    best = oar.collective(problem)
+    movers = np.asarray(best.plan.moves()).any(axis=1)
+    for idea in ideas(problem, best, seed=0):
+        assert oar.collective(idea.problem).audit.movers <= 6
+        if idea.how.startswith("without"):
+            assert not idea.problem.allowance.mask[movers].all()
+
+
+def test_over_rounds_other_rounds_do_it():
+    people = plain().people
+    stream = oar.online.Stream(people, np.arange(40) % 3)
+    problem = oar.online.OnlineProblem(
+        stream, SOFTMAX, oar.online.FullRefit(), oar.Query([0.5, 0.5, 0.5], 1), oar.Perturb(1.0)
+    )
+    best = oar.collective(problem)
+    asked = {idea.how: idea.problem.allowance.mask for idea in ideas(problem, best, seed=0)}
+    for number in range(3):
+        assert (np.flatnonzero(asked[f"in round {number} alone"]) == np.flatnonzero(stream.when == number)).all()
+    (without,) = [how for how in asked if how.startswith("without round")]
+    assert (asked[without] == (stream.when != int(without[-1]))).all()
+    found = oar.questions.alternatives(problem)
+    assert len(found) == 3
+    check(found)
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX], ids=lambda model: model.name)
+def test_people_in_parts_have_alternatives(tmp_path, model):
+    features, labels, query = blobs(120)
+    people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), target="label")
+    problem = asked_in_parts(people, model, query, budget=0.6)
+    found = oar.questions.alternatives(problem)
+    assert len(found) == 3
+    for plan in found:
+        moves = plan.result.plan.contribution().moves[np.arange(120)]
+        assert (plan.movers == moves.any(axis=1)).all()
+        assert plan.profile == pytest.approx(np.abs(moves).sum(axis=0) / np.abs(moves).sum())
+        assert oar.audit(plan.result.plan).success == plan.result.success
+        assert all(plan.distance(other) >= DIFFERENT for other in found if other is not plan)
+    frame = found.frame()
+    assert list(frame["people"]) == [plan.result.audit.movers for plan in found]
+    here = {idea.how: idea.problem.allowance.mask for idea in ideas(problem, found[0].result, seed=0)}
+    for label in range(3):
+        assert (here[f"by members of class {label} alone"] == (people.loaded().labels == label)).all()
+
+
+def test_when_the_time_is_over_that_is_said():
+    found = oar.questions.alternatives(plain(SOFTMAX), time_limit=0.0)
+    assert len(found) <= 1
+    assert "time" in found.explanation
+    assert len(oar.questions.alternatives(plain(SOFTMAX), n=2, effort="quick", time_limit=60.0)) == 2
+
+
 def test_distances_are_those_of_columns_and_people():
     movers = np.array([True, True, False])
     a = Alternative("a", None, np.array([0.5, 0.5]), movers, ("x", "y"))
@@ -138,10 +245,10 @@ def test_where_there_are_fewer_that_is_said():
     check(found)
     assert len(found) == 1
     assert "1 plan was found of 3 asked for" in found.explanation
-    assert "Not without the 1 most useful member: nobody moves then." in found.explanation
+    assert "Not without the 1 most useful member: nobody does anything then." in found.explanation
     nobody = oar.questions.alternatives(plain(budget=0.0))
     assert len(nobody) == 0
-    assert "No member moves in the best plan." in str(nobody)
+    assert "No member does anything in the best plan." in str(nobody)
     assert len(nobody.frame()) == 0
     assert nobody.plot().axes[0].texts[0].get_text() == "no plan was found"
     only = oar.questions.alternatives(plain(), n=1)
@@ -175,6 +282,3 @@ def test_what_cannot_be_is_refused():
         oar.questions.alternatives(plain(), seed=0.5)
     with pytest.raises(oar.errors.DataError, match=r"problem: must be an oar\.Problem"):
         oar.questions.alternatives(oar.collective(plain()))
-    levers = oar.Problem(plain().people, oar.NearestCentroid(), plain().query, oar.Withhold(most=2))
-    with pytest.raises(oar.errors.OptionError, match=r"alone for oar\.questions\.alternatives"):
-        oar.questions.alternatives(levers)

@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid as SklearnCentroid
+from support.people_in_parts import asked as asked_in_parts
+from support.people_in_parts import blobs, halves
 
 import oar
 from oar.models import GaussianNaiveBayes, LinearSVM, Ridge, Scaled
+from oar.plans import MemberPlan, Proposal, Result
 from oar.questions.collateral import EFFECTS, PredictionChanges
 from oar.referee.witnesses.refits import refit
 
@@ -238,3 +241,29 @@ def test_who_asks_is_neither_actor_nor_bystander():
     assert not found.acts[[0, 1, 119]].any()
     assert not found.stays[[0, 1, 119]].any()
     assert found.everyone.people == found.actors.people + found.bystanders.people == 117
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX, Ridge(l2=0.1)], ids=lambda model: model.name)
+def test_people_in_parts_are_counted_as_in_memory(tmp_path, model):
+    features, labels, query = blobs(150)
+    goal = 1
+    if isinstance(model, Ridge):
+        labels, goal = features @ [1.0, -0.5, 0.2], 0.5
+    people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), target="label")
+    few = oar.Perturb(0.5, participants=np.arange(150) % 3 == 0)
+    there = oar.collective(replace(asked_in_parts(people, model, query, goal), action=few))
+    moves = there.plan.contribution().moves[np.arange(150)]
+    asked = replace(there.problem, people=people.loaded())
+    plan = MemberPlan(asked, np.zeros(3), moves)
+    here = Result(asked, Proposal(plan, "by hand", 0.0, 0.0, 0.0, False, False, True, 0, 0), oar.audit(plan))
+    held_out = oar.Population(pd.DataFrame(blobs(30, seed=1)[0], columns=["x0", "x1", "x2"]), labels[:30])
+    both = [oar.questions.collateral(one, held_out=held_out, groups=["x0"]) for one in (there, here)]
+    for name in ("bystanders", "actors", "everyone", "own_before", "own_after", "held_out_before", "held_out_after"):
+        found, expected = (getattr(one, name) for one in both)
+        assert found == pytest.approx(expected, rel=1e-6)
+    assert both[0].bystanders.people == 100
+    for name in ("by_group", "actors_by_group", "everyone_by_group"):
+        pd.testing.assert_frame_equal(*(getattr(one, name) for one in both), check_dtype=False)
+    frames = [one.frame().drop(columns="person") for one in both]
+    pd.testing.assert_frame_equal(*frames, check_dtype=False)
+    assert len(str(both[0])) == len(str(both[1]))

@@ -6,6 +6,8 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
+from support.people_in_parts import asked as asked_in_parts
+from support.people_in_parts import blobs, halves
 
 import oar
 from oar.models import GaussianNaiveBayes, Ridge, Scaled
@@ -123,11 +125,129 @@ def test_what_the_querys_own_move_does_is_its_own(model):
 @pytest.mark.parametrize("action", [oar.Relabel(most=3), oar.Withhold(most=3)], ids=["labels", "strike"])
 def test_labels_and_strikes_are_shared_out_by_shapley_alone(action):
     result = oar.collective(replace(problem(SOFTMAX), action=action))
-    found = oar.questions.credit(result, "shapley")
-    assert found.members.size == 3
+    found = oar.questions.credit(result)
+    assert (found.method, found.members.size) == ("shapley", 3)
     assert found.credits.sum() == pytest.approx(found.fall, abs=1e-8)
-    with pytest.raises(oar.errors.OptionError, match="use method='shapley'"):
-        oar.questions.credit(result)
+    assert "labels change or members leave. All 8 coalitions were tried." in found.note
+    with pytest.raises(oar.errors.OptionError, match="Use method='shapley'"):
+        oar.questions.credit(result, "first-order")
+
+
+def over_orders(players, loss):
+    """Return Shapley's value by its definition: the mean over all orders, of losses of sets of players."""
+    credits = np.zeros(players)
+    orders = list(permutations(range(players)))
+    losses = {frozenset(order[:size]): np.nan for order in orders for size in range(players + 1)}
+    losses = {coming: loss(coming) for coming in losses}
+    for order in orders:
+        for place, player in enumerate(order):
+            credits[player] += losses[frozenset(order[:place])] - losses[frozenset(order[: place + 1])]
+    return credits / len(orders)
+
+
+def test_groups_come_one_after_the_other_and_share_alike():
+    asked = problem(SOFTMAX, size=24)
+    result = one_shot(asked)
+    group = np.array(["a", "b", "c"])[np.arange(24) % 3]
+    found = oar.questions.credit(result, groups=group)
+
+    def loss(coming):
+        acts = np.isin(group, [name for place, name in enumerate("abc") if place in coming])
+        return made(asked, np.where(acts[:, None], result.plan.moves(), 0.0)).loss
+
+    expected = over_orders(3, loss)
+    assert list(found.groups["credit"]) == pytest.approx(expected, rel=1e-6)
+    assert found.groups["actors"].sum() == found.members.size
+    sizes = found.groups["actors"].to_numpy()
+    own = np.unique(group[found.members], return_inverse=True)[1]
+    assert found.credits == pytest.approx((expected / sizes)[own], rel=1e-6)
+    assert "b  " in str(found)
+
+
+def test_where_more_act_than_refits_tell_apart_groups_come_together():
+    result = one_shot(problem(oar.NearestCentroid(), size=60))
+    found = oar.questions.credit(result, "shapley", refits=100)
+    assert found.refits <= 100
+    assert len(found.groups) == 8
+    assert found.groups["actors"].sum() == found.members.size == 60
+    assert found.credits.sum() == pytest.approx(found.fall, abs=1e-8)
+    assert "More act than 100 refits tell apart" in found.note
+    assert (found.intervals[:, 0] <= found.credits).all()
+    one = oar.questions.credit(result, "shapley", refits=4)
+    assert one.refits <= 4
+    assert one.groups.index.tolist() == ["everybody who acts"]
+    each = oar.questions.credit(result, "shapley", refits=500)
+    assert each.groups is None
+    assert (each.errors > 0).any()
+
+
+@pytest.mark.parametrize("several", ["worst", "share"])
+def test_the_worst_or_a_share_of_several_is_shared_out_by_refits(several):
+    plain = problem(SOFTMAX, actors=4, budget=2.0)
+    query = oar.Query(np.array([[0.5, 0.3, 0.6], [0.2, 0.5, 0.1]]), 1, several=several)
+    result = oar.collective(replace(plain, query=query), solver="one-shot")
+    found = oar.questions.credit(result)
+
+    def loss(coming):
+        acts = np.isin(np.arange(30), found.members[list(coming)])
+        return made(result.problem, np.where(acts[:, None], result.plan.moves(), 0.0)).loss
+
+    assert found.credits == pytest.approx(over_orders(found.members.size, loss), abs=1e-8)
+
+
+def test_a_black_box_is_trained_as_often_as_is_said():
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    plain = problem(SOFTMAX, actors=4, budget=2.0)
+    box = oar.BlackBox(DecisionTreeClassifier(max_depth=2, random_state=0))
+    asked = oar.Problem(plain.people, box, plain.query, plain.action)
+    each = np.zeros((30, 3))
+    each[:4] = np.random.default_rng(0).normal(size=(4, 3))
+    found = oar.questions.credit(made(asked, each))
+
+    def loss(coming):
+        acts = np.isin(np.arange(30), found.members[list(coming)])
+        return made(asked, np.where(acts[:, None], each, 0.0)).loss
+
+    assert found.credits == pytest.approx(over_orders(4, loss), abs=1e-9)
+    assert found.method == "shapley"
+    box = oar.BlackBox(RandomForestClassifier(n_estimators=3), randomised=True)
+    result = made(oar.Problem(plain.people, box, plain.query, plain.action), each)
+    before = box.calls.fits
+    found = oar.questions.credit(result, refits=40)
+    assert box.calls.fits - before == found.refits <= 40
+    assert (found.errors > 0).any()
+    assert np.isfinite(found.intervals).all()
+
+
+@pytest.mark.parametrize("model", [oar.NearestCentroid(), SOFTMAX, Scaled(SOFTMAX)], ids=lambda model: model.name)
+def test_people_in_parts_are_credited_as_in_memory(tmp_path, model):
+    features, labels, query = blobs(150)
+    people = oar.Population.from_parquet(halves(tmp_path / "people", features, labels), target="label")
+    there = oar.collective(asked_in_parts(people, model, query, budget=0.5))
+    moves = there.plan.contribution().moves[np.arange(150)]
+    here = made(asked_in_parts(people.loaded(), model, query, budget=0.5), moves)
+    for settings in ({}, {"method": "shapley", "refits": 40}, {"groups": "x1"}, {"groups": labels}):
+        found, expected = oar.questions.credit(there, **settings), oar.questions.credit(here, **settings)
+        assert found.method == expected.method
+        assert (found.members == expected.members).all()
+        assert found.credits == pytest.approx(expected.credits, rel=1e-5, abs=1e-7)
+    by_label = oar.questions.credit(there, groups="label").groups
+    pd.testing.assert_frame_equal(by_label.sort_index(), found.groups.sort_index())
+    pd.testing.assert_frame_equal(found.by("x0"), expected.by("x0"), rtol=1e-5, atol=1e-7, check_dtype=False)
+
+
+def test_what_is_known_when_the_time_is_over_is_said():
+    result = one_shot(problem(SOFTMAX, actors=10))
+    found = oar.questions.credit(result, time_limit=0.0)
+    assert (found.method, found.refits) == ("first-order", 1)
+    found = oar.questions.credit(result, "shapley", time_limit=0.0)
+    assert found.credits == pytest.approx(np.full(found.members.size, found.fall / found.members.size))
+    assert (found.errors == np.inf).all()
+    assert "The time was over: no order was finished" in found.note
+    few = oar.questions.credit(result, "shapley", effort="quick")
+    assert few.refits < 400
 
 
 def test_groups_add_up():
@@ -168,10 +288,10 @@ def test_it_can_be_read():
 
 def test_what_cannot_be_is_refused():
     result = one_shot(problem(oar.NearestCentroid(), size=80))
-    with pytest.raises(oar.errors.OptionError, match="at most 50 who act, got 80"):
-        oar.questions.credit(result, "shapley")
     with pytest.raises(oar.errors.OptionError, match="draws: is for method='shapley'"):
-        oar.questions.credit(result, draws=10)
+        oar.questions.credit(result, "first-order", draws=10)
+    with pytest.raises(oar.errors.DataError, match="refits: must be a whole number of at least 4"):
+        oar.questions.credit(result, refits=1)
     with pytest.raises(oar.errors.DataError, match="draws: must be a whole number of at least 4"):
         oar.questions.credit(result, "shapley", draws=2)
     with pytest.raises(oar.errors.OptionError, match="method"):

@@ -38,12 +38,15 @@ def result(request):
     return oar.collective(problems()[request.param])
 
 
-def replayed(problem, moves, rows=None):
-    """Return the loss over rounds and whether the goal is reached, or what the last model predicts for `rows`."""
+def replayed(problem, moves, rows=None, rounds=None):
+    """Return the loss over rounds and whether the goal is reached, or what the last model predicts for `rows`.
+
+    That is the model after so many `rounds`; None is all of them.
+    """
     people, when = problem.people, problem.stream.when
     features, codes = people.features + moves, people.codes(0, people.size)
     query, losses, reached, means = problem.query_features, [], [], None
-    for number in range(problem.rounds):
+    for number in range(problem.rounds if rounds is None else rounds):
         if isinstance(problem.model, oar.NearestCentroid):
             some = when == number
             new = np.array([features[some & (codes == code)].mean(axis=0) for code in (0, 1)])
@@ -130,6 +133,26 @@ def test_collateral_is_told_by_the_last_rounds_model(result):
     who = problem.stream.who
     assert found.actors.people == np.unique(who[moves.any(axis=1)]).size
     assert found.actors.people + found.bystanders.people == np.unique(who).size
+
+
+def test_collateral_is_told_by_each_rounds_model(result):
+    problem, moves = result.problem, result.plan.each
+    found, people = oar.questions.collateral(result), problem.people
+    stay, codes = np.zeros_like(moves), people.codes(0, people.size)
+    goal = people.classes.index(problem.query.goal)
+    for number, row in found.by_round.iterrows():
+        before, unmoved, after = (
+            replayed(problem, by, people.features + to, number + 1)
+            for by, to in ((stay, stay), (moves, stay), (moves, moves))
+        )
+        for name, inside in (("bystanders", found.stays), ("actors", found.acts)):
+            assert row[f"{name} changed"] == (before != after)[inside].sum()
+            assert row[f"{name} towards"] == ((before != goal) & (after == goal))[inside].sum()
+            assert row[f"{name} away"] == ((before == goal) & (after != goal))[inside].sum()
+        assert row["own_before"] == pytest.approx(np.average(before == codes, weights=people.row_weights))
+        assert row["own_after"] == pytest.approx(np.average(unmoved == codes, weights=people.row_weights))
+    assert len(found.by_round) == problem.rounds
+    assert "actors towards" in str(found)
 
 
 def test_credit_is_of_rollouts(result):

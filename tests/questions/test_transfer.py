@@ -47,6 +47,14 @@ def test_each_row_is_what_the_plan_itself_gives(found):
     assert row.predicted_loss == again.proposal.claimed_loss
 
 
+def test_plans_that_fit_the_time_are_made():
+    asked = problem(oar.BlackBox(CountedTree([]), randomised=False), oar.Perturb(1.0))
+    report = transfer(asked, FAMILIES, numbers=(1, 2), public=1.0, time_limit=0.0)
+    assert (len(report.rows), report.left_out) == (1, 3)
+    assert str(report).endswith("the time was over before 3 more plans")
+    assert transfer(asked, FAMILIES, numbers=1, public=1.0, effort="quick", time_limit=600.0).left_out == 0
+
+
 def test_a_surrogate_that_is_the_black_box_predicts_the_truth():
     people = crowd()
     outside = LogisticRegression(C=1 / (80 * 0.05), tol=1e-12, max_iter=1_000)

@@ -74,6 +74,16 @@ def test_without_held_out_people_people_are_cross_validated(halves):
     assert "90 folds" in str(found)
 
 
+def test_folds_that_fit_the_time_are_scored(halves):
+    people, _ = halves
+    problem = problem_of(people, oar.NearestCentroid())
+    found = oar.questions.worth(problem, defences.ClippedInfluence(2.0), folds=3, time_limit=0.0)
+    assert found.scored == "1 of 3 folds"
+    whole = oar.questions.worth(problem, defences.ClippedInfluence(2.0), folds=3, time_limit=600.0)
+    assert whole.scored == "3 folds"
+    assert whole.score_before == oar.questions.worth(problem, defences.ClippedInfluence(2.0), folds=3).score_before
+
+
 def test_values_are_scored_by_their_squared_error():
     pytest.importorskip("jax")
     rng = np.random.default_rng(0)

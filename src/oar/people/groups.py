@@ -57,9 +57,9 @@ def _column(people: Population, name: str) -> Any:
         raise DataError(f"groups: people have no names of columns, got {name!r}; give one value for each person.")
     choose("groups", name, known)
     if name == people.target:
-        values: Any = people.labels
+        values: Any = people.own_labels()
     elif people.encoding is None:
-        values = np.asarray(people.features)[:, known.index(name)]
+        values = people.numbers(known.index(name))
     else:
         values = people.encoding.decode(np.asarray(people.features, dtype=np.float64))[name].to_numpy(object)
     return _cut(pandas.Series(values, name=name).infer_objects())

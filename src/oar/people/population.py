@@ -323,6 +323,14 @@ class Population:
         """Everyone's training weight (n,), 1 by default."""
         return np.ones(self.size) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
+    def numbers(self, position: int) -> NDArray[np.float64]:
+        """Return everyone's value (n,) of the feature at this position."""
+        return np.asarray(self.features)[:, position]
+
+    def own_labels(self) -> Any:
+        """Return everyone's label, or value where labels are numbers to be predicted."""
+        return self.labels
+
     @property
     def rows(self) -> Any:
         """Everyone's features (n, d) as float64."""

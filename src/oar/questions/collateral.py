@@ -1,9 +1,11 @@
 """Side effects of a plan: whose predictions change, in which direction, and how good the model still is.
 
 The model is refitted before and after by its own training, once each, and predicts for everyone; a test holds these
-predictions against those of the audit's witnesses. Bystanders are the people whose own data do not change, and who do
-not ask as `oar.Members`; a query that is only the same row as somebody's is not known to be that person. Somebody else
-whose data do change is an actor: their prediction before is at their old features, that after at their new ones.
+predictions against those of the audit's witnesses. Over several rounds it is the last round's model, and what each
+round's predicts is counted beside; people in parts are predicted part by part. Bystanders are the people whose own data
+do not change, and who do not ask as `oar.Members`; a query that is only the same row as somebody's is not known to be
+that person. Somebody else whose data do change is an actor: their prediction before is at their old features, that
+after at their new ones.
 
 In words, counts come as plain mappings, so that reports can say the same of counts that they tell, and nothing of those
 that they do not: a count of too few people is None.
@@ -27,7 +29,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
 from oar.plans.refits import Refits
 from oar.problem import Problem
-from oar.retraining.side_effects import score
+from oar.retraining.side_effects import Predict, score
 from oar.typing import Frame, Groups, PeopleLike
 
 Array = NDArray[np.float64]
@@ -83,6 +85,8 @@ class Collateral(ShownAsText):
         own_before, own_after: that score on the people themselves, before any move.
         held_out_before, held_out_after: on held-out people; None where there are none.
         held_out_size: how many held-out people there are.
+        by_round: over several rounds a DataFrame of what the model after each of them predicts otherwise, of whom, and
+            how good it is; everything else is about the last. None of a single refit.
     """
 
     result: Result
@@ -103,6 +107,7 @@ class Collateral(ShownAsText):
     held_out_size: int = 0
     actors_by_group: Any = None
     everyone_by_group: Any = None
+    by_round: Any = None
 
     @property
     def harms(self) -> bool:
@@ -188,6 +193,8 @@ class Collateral(ShownAsText):
         text = f"{self.told}\n\n{lined_up(rows)}"
         if self.by_group is not None:
             text += f"\n\n{self.by_group.to_string(float_format='{:.3g}'.format)}"
+        if self.by_round is not None:
+            text += f"\n\n{self.by_round.to_string(float_format='{:.3g}'.format)}"
         return text
 
     def __repr__(self) -> str:
@@ -225,11 +232,9 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
             f"result: {problem.model.name} could not be refitted {'before' if old is None else 'after'} the plan, so "
             "nothing can be said of others; a larger penalty makes training easier."
         )
-    own_before, own_after = old.predict(refits.features), new.predict(refits.features)
-    moved = refits.moves.any(axis=1)
-    after = own_after.copy()
-    if moved.any():
-        after[moved] = new.predict((refits.features + refits.moves)[moved])
+    moved = np.asarray(refits.moves.any(axis=1))
+    rounds = [_told(refits, moved, *both) for both in zip(old.predictors, new.predictors, strict=True)]
+    own_before, own_after, after = rounds[-1]
     given = refits.before.parts[1:]
     besides = problem.last_rows.copy()  # over rounds everybody counts once, as they last were
     if problem.asked.among.size:
@@ -237,7 +242,7 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
     active = np.isin(problem.persons, problem.persons[refits.actors])
     acts, stays = active & besides, ~active & besides
     each = _Each.of(problem, own_before, after, given[0])
-    scores = [score(problem.regresses, predicted, *given) for predicted in (own_before, own_after)]
+    scores = _scores(problem, given, own_before, own_after)
     outside: list[Any] = [
         score(problem.regresses, fit.predict(one.features), one.rows, one.weights)
         for one in others
@@ -264,7 +269,38 @@ def collateral(result: Result, held_out: PeopleLike | Frame | None = None, group
         held_out_size=sum(len(one.features) for one in others),
         actors_by_group=frames.get("actors"),
         everyone_by_group=frames.get("people"),
+        by_round=_by_round(problem, rounds, given, insides) if problem.over_rounds else None,
     )
+
+
+def _told(refits: Refits, moved: Mask, old: Predict, new: Predict) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return what one model predicts of everyone, what the next does, and that after the own moves."""
+    own_before, own_after = old(refits.features), new(refits.features)
+    if not moved.any():
+        return own_before, own_after, own_after
+    there = new(refits.features + refits.moves)
+    return own_before, own_after, np.where(moved.reshape(-1, *[1] * (there.ndim - 1)), there, own_after)
+
+
+def _scores(problem: Problem, given: Any, *several: NDArray[Any]) -> list[float]:
+    """Return how good predictions of everyone are, by labels and weights before any change."""
+    return [score(problem.regresses, predicted, *given) for predicted in several]
+
+
+def _by_round(problem: Problem, rounds: list[Any], given: Any, insides: dict[str, Mask]) -> Any:
+    """Return a row for the model after each round: whose predictions it changes, and how good it is."""
+    import pandas
+
+    rows = []
+    for before, after_unmoved, after in rounds:
+        each = _Each.of(problem, before, after, given[0])
+        row: dict[str, Any] = {}
+        for name in ("bystanders", "actors"):
+            some = each.counted(insides[name])
+            row |= {f"{name} {way}": getattr(some, way) for way in ("changed", "towards", "away")}
+        scores = _scores(problem, given, before, after_unmoved)
+        rows.append(row | dict(zip(("own_before", "own_after"), scores, strict=True)))
+    return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="round"))
 
 
 def _beyond(wish: Any, values: Array) -> Array:

@@ -1,6 +1,6 @@
 """Whose doing is it? Each member's share in the fall of the goal loss.
 
-To first order (Aumann & Shapley, 1974): walk along the straight path t·δ from nobody's move to the plan, and add up
+To first order (Aumann & Shapley, 1974): walk along the straight path from nobody's move to the plan, and add up
 what each member's next little step does there,
 
     credit_i = −∫₀¹ ⟨∂L/∂δ_i (t δ), δ_i⟩ dt,        Σ_i credit_i = L(0) − L(δ)
@@ -10,7 +10,8 @@ whole, which the model does not mind.
 
 Or by refits without some members (Shapley, 1953): members come one after the other, in every order alike, and each is
 credited with what its coming changes. By all 2^m coalitions where there are few, else by random orders, each with its
-reverse; always by true refits. Credits add up to what all together change, in every single order.
+reverse; always by true refits. Credits add up to what all together change, in every single order. Where more act than a
+stated number of refits allows, groups come one after the other, and the members of a group share its credit alike.
 
 What the query's own move does is credited to the query. What the method, or another refit than the audit's, leaves over
 is `unexplained`.
@@ -18,37 +19,35 @@ is `unexplained`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from math import factorial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import check_seed, check_whole, choose, with_near_names
 from oar.errors import DataError, NumericsError, OptionError
-from oar.online import Rollout
 from oar.people.groups import grouped
 from oar.people.wording import counted, lined_up
 from oar.pictures.notebook import ShownAsText
 from oar.plans import Result
-from oar.plans.explain.effort import Efforts
+from oar.plans.explain.effort import Efforts, unique_words
 from oar.plans.moves.changes_table import QUERY
 from oar.plans.refits import Refits
-from oar.progress import OnStep, Progress, silent, step_line
-from oar.retraining.rollout import RolloutTraining
-from oar.signals.base import Memory, choose_signal
+from oar.progress import OnStep, Progress
+from oar.questions.sharing.first_order import first_order, refusal
+from oar.questions.sharing.shapley import Game, PlayerCredits, affordable, shapley
+from oar.solvers.registry import EffortLike, bounded, current_effort
+from oar.typing import Groups
 
 Array = NDArray[np.float64]
 METHODS = ("first-order", "shapley")
 TOP = 10  # members that are shown
-POINTS = (4, 8, 16, 32)  # of the rule, until little is unexplained
-LITTLE = 1e-3  # of the fall
-MOST_PLAYERS = 50  # for Shapley
-ENUMERATED = 8  # players up to which all coalitions are tried
-REFITS = 2_000  # about so many where orders are drawn, unless `draws` says otherwise
+REFITS = 600  # by which members are shared out, unless it is said how many
+TRAININGS = 200  # of a black box, in their place
+FEWEST_REFITS = 4  # for one player, in two pairs of orders
+GROUPS = 8  # at the most, where more act than refits allow
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +59,14 @@ class Credit(ShownAsText):
         method: "first-order" or "shapley".
         members: (m,) positions of those who act, in their order.
         credits: (m,) by how much each lowers the goal loss.
-        errors: (m,) standard errors: 0 where all coalitions were tried, NaN for first order, which draws nothing.
+        errors: (m,) standard errors: 0 where all coalitions were tried, NaN for first order, which draws nothing, ∞
+            where they are not known.
         query: the credit of the query's own move.
         refits: how many refits it took.
+        groups: a DataFrame of groups with their actors, credit and error, where these came one after the other and
+            members share alike within them; None where each member came by itself.
+        draws: how many pairs of orders were drawn.
+        note: why this method, and how far it came, in words.
     """
 
     result: Result
@@ -73,6 +77,9 @@ class Credit(ShownAsText):
     query: float
     query_error: float
     refits: int
+    groups: Any = None
+    draws: int = 0
+    note: str = ""
 
     @property
     def fall(self) -> float:
@@ -83,6 +90,14 @@ class Credit(ShownAsText):
     def unexplained(self) -> float:
         """The part of the fall credited to nobody: the rule's error, and the difference between two refits."""
         return self.fall - float(self.credits.sum()) - self.query
+
+    @property
+    def intervals(self) -> Array:
+        """The 95 % confidence intervals (m, 2) of the credits, by Student's t; NaN for first order."""
+        from scipy.stats import t
+
+        half = np.where(self.errors > 0, self.errors * t.ppf(0.5 + CONFIDENCE / 2, max(self.draws - 1, 1)), self.errors)
+        return np.column_stack([self.credits - half, self.credits + half])
 
     def frame(self) -> Any:
         """Return a DataFrame of person, credit, share and error; the most useful first, the query last if it moves."""
@@ -120,20 +135,28 @@ class Credit(ShownAsText):
         return found
 
     def __str__(self) -> str:
-        """Show the most useful members."""
-        found = self.frame()
+        """Show the most useful members, or the groups."""
         head = [
             ("method", f"{self.method}, {counted(self.refits, 'refit', 'refits')}"),
             ("goal loss", f"{self.result.loss_before:.4g} → {self.result.loss:.4g}"),
             ("unexplained", f"{self.unexplained:.2g}"),
         ]
+        found = self.frame() if self.groups is None else self._by_player()
         rows = []
         for person, credit, share, error in found.head(TOP).itertuples(index=False):
             give = f" ± {error:.2g}" if error > 0 else ""
             rows.append((f"{person}", f"{credit:.4g}{give} ({share:.1%})"))
         rest = len(found) - len(rows)
         rows += [(f"… {rest:,} more", f"{found['credit'].iloc[TOP:].sum():.4g}")] if rest else []
-        return f"{lined_up(head)}\n\n{lined_up(rows)}"
+        return f"{lined_up(head)}\n\n{lined_up(rows)}" + (f"\n\n{self.note}" if self.note else "")
+
+    def _by_player(self) -> Any:
+        """Return what `frame` does, with groups in place of persons."""
+        found = self.groups.sort_values("credit", ascending=False, kind="stable").reset_index(names="person")
+        if self.result.plan.query_move.any():
+            found.loc[len(found)] = {"person": QUERY, "actors": 0, "credit": self.query, "error": self.query_error}
+        found["share"] = found["credit"] / self.fall if self.fall else np.nan
+        return found[["person", "credit", "share", "error"]]
 
     def __repr__(self) -> str:
         """Show the sums in one line."""
@@ -143,188 +166,164 @@ class Credit(ShownAsText):
 
 @with_near_names
 def credit(
-    result: Result, method: str = "first-order", draws: int | None = None, seed: int = 0, progress: Progress = None
+    result: Result,
+    method: str | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+    *,
+    groups: Groups | None = None,
+    refits: int | None = None,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
+    progress: Progress = None,
 ) -> Credit:
     """Return each member's credit: its share in a result's fall of the goal loss.
 
     Args:
         result: of `oar.collective` or `oar.joint`.
         method: "first-order" (along the straight path from nobody's move to the plan, by a few refits) or "shapley" (by
-            refits without some members; exact up to 8 who act, by random orders up to 50).
+            refits without some members; exact up to 8 who act, by random orders of more). None is first order where
+            moves alone are planned for a smooth loss that has gradients, and Shapley otherwise; `note` says why.
         draws: for "shapley": how many orders in which members come are drawn, at least 4 and in pairs; None means all
-            coalitions where at most 8 act, else as many orders as about 2,000 refits allow.
+            coalitions where at most 8 act, else as many orders as `refits` allow, or fewer where the
+            largest error has come below a hundredth of the fall.
         seed: of these orders.
+        groups: for "shapley": who comes together: a column's name, several names, or one value for each person. The
+            members of a group share its credit alike. None is each for itself, as far as `refits` allow two pairs of
+            orders, and otherwise up to 8 groups by class and by length of the move.
+        refits: for "shapley": how many refits there may be; None is about 600, and 200 trainings of a black box.
+        effort: as in `oar.collective`; here the number of refits, where that is None.
+        time_limit: seconds after which no further refit begins, and the credits are as good as they are by then; None
+            is no limit.
         progress: whether to show refits on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    choose("method", method, METHODS)
     check_seed(seed)
-    if draws is not None:
-        if method != "shapley":
-            raise OptionError("draws: is for method='shapley'; the first order draws nothing; leave it out.")
-        check_whole("draws", draws, 4)
+    for name, value, least in (("draws", draws, 4), ("refits", refits, FEWEST_REFITS)):
+        if value is not None:
+            check_whole(name, value, least)
     if not result.audit.converged:
         raise NumericsError("result: a refit of its audit did not converge, so there is no fall of the loss to share.")
-    refits = Refits(result.plan)
-    members = np.flatnonzero(refits.actors)
+    part = Refits(result.plan)
+    members = np.flatnonzero(part.actors)
     if not members.size:
         raise DataError("result: no member does anything in its plan, so there is no credit to share.")
-    with step_line("credit", progress) as on_step:
-        if method == "first-order":
-            if result.audit.relabelled or result.audit.leavers:
-                raise OptionError(
-                    "method: 'first-order' shares out moves alone, and in this plan labels change or members leave; "
-                    "use method='shapley', for which each acts wholly or not at all."
-                )
-            everyones, count = first_order(refits, result.loss_before - result.loss, on_step)
-            credits = everyones[np.append(members, -1)]
-            errors = np.full(credits.size, np.nan)
-        else:
-            credits, errors, count = shapley(refits, members, draws, seed, on_step)
-    own = float(credits[-1]), float(errors[-1])
-    return Credit(result, method, members, credits[:-1], errors[:-1], *own, count)
+    chosen, why = _method(method, part, draws, groups, refits)
+    with bounded("credit", progress, effort, time_limit) as on_step:
+        if chosen == "first-order":
+            everyones, count = first_order(part, result.loss_before - result.loss, on_step)
+            own = float(everyones[-1]), np.nan
+            return Credit(result, chosen, members, everyones[members], np.full(members.size, np.nan), *own, count)
+        return _by_shapley(_Asked(result, part, members, draws, seed, groups, refits, on_step), why)
 
 
-def first_order(refits: Refits, fall: float, on_step: OnStep = silent) -> tuple[Array, int]:
-    """Return everyone's credits (n + 1,) along the path, the query's last, and how many refits that took.
-
-    There are more and more points until little of the fall is unexplained.
-    """
-    problem = refits.problem
-    if problem.query.several != "mean":
-        raise OptionError(
-            f"method: 'first-order' needs a smooth loss, and the {problem.query.several} of several queries is none; "
-            "use 'shapley'."
-        )
-    slopes = _slopes(refits)
-    moves, own = refits.moves, refits.query_move
-    count = 0
-    for points in POINTS:
-        places, parts = np.polynomial.legendre.leggauss(points)
-        credits = np.zeros(len(moves) + 1)
-        for place, part in zip((places + 1) / 2, parts / 2, strict=True):
-            loss, members, query = slopes(float(place))
-            credits[:-1] -= part * np.einsum("nd,nd->n", members, moves)
-            credits[-1] -= part * query @ own
-            count += 1
-            on_step(count, loss, np.inf)
-        if abs(fall - credits.sum()) <= LITTLE * abs(fall):
-            break
-    return credits, count
+def _method(method: str | None, part: Refits, draws: int | None, groups: Any, refits: int | None) -> tuple[str, str]:
+    """Return the method that is asked for, or else the one that suits; and why it is not the first, in a sentence."""
+    given = [name for name, value in (("draws", draws), ("groups", groups), ("refits", refits)) if value is not None]
+    if method is not None:
+        choose("method", method, METHODS)
+        if given and method != "shapley":
+            raise OptionError(f"{given[0]}: is for method='shapley'; the first order draws nothing; leave it out.")
+        return method, ""
+    if given:
+        return "shapley", ""
+    why = refusal(part)
+    return ("shapley", f"Shapley's value, because first order is not for this plan. {why}") if why else (METHODS[0], "")
 
 
-Slopes = Callable[[float], tuple[float, Array, Array]]
-"""From a share of the way to the loss there, and its slopes in everyone's move (n, d) and the query's (d,)."""
+class _Asked(NamedTuple):
+    """What is asked, of which plan."""
+
+    result: Result
+    part: Refits
+    members: NDArray[np.intp]
+    draws: int | None
+    seed: int
+    groups: Any
+    refits: int | None
+    on_step: OnStep
+
+    @property
+    def most(self) -> int:
+        """How many refits there may be."""
+        usual = TRAININGS if self.part.problem.model.only_asked else REFITS
+        return max(FEWEST_REFITS, round(usual * current_effort().refits)) if self.refits is None else self.refits
+
+    def together(self) -> tuple[list[str], NDArray[np.intp], str]:
+        """Return groups by name, each member's own (m,), and why there are any; no names where each is for itself."""
+        own = bool(self.part.query_move.any())
+        if self.groups is not None:
+            names, found = unique_words(grouped(self.part.problem.people, self.groups)[self.members])
+            present, codes = np.unique(found, return_inverse=True)
+            return [names[code] for code in present], codes.reshape(-1), ""
+        few = affordable(self.most) - own
+        if self.draws is not None or self.members.size <= few:
+            return [], np.arange(self.members.size), ""
+        names, codes = _alike(self.part, self.members, max(1, min(GROUPS - own, few)))
+        said = f"More act than {self.most:,} refits tell apart, so groups come together, whose members share alike."
+        return names, codes, said
 
 
-def _slopes(refits: Refits) -> Slopes:
-    """By the implicit function theorem at a true refit (`signals`), or back through all rounds by the rule itself."""
-    problem = refits.problem
-    if isinstance(refits.retraining, RolloutTraining):
-        return partial(_rolled_out, refits.retraining.rollout, refits.moves)
-    training = problem.training()
-    signal, why = choose_signal(training)
-    if not signal.exact:
-        raise OptionError(f"method: 'first-order' needs exact gradients, and there are none. {why} Use 'shapley'.")
-    memory: Memory | None = None
-    warm = problem.model.convex
-
-    def slopes(place: float) -> tuple[float, Array, Array]:
-        nonlocal memory
-        query = problem.first_query + place * refits.query_move
-        step = signal.at(training, place * refits.moves, query, problem.goal_target, memory)
-        memory = step.memory if warm else None
-        return step.loss, training.weights[:, None] * step.members, step.outcome.query_slope
-
-    return slopes
+def _by_shapley(asked: _Asked, why: str) -> Credit:
+    """Share out among players, which are members or groups, and the query where it moves."""
+    result, part, members = asked.result, asked.part, asked.members
+    names, codes, grouping = asked.together()
+    count, own = int(codes.max()) + 1, int(part.query_move.any())
+    value = _Coalitions(part, members, codes, asked.on_step)
+    game = Game(value, count + own, part.retraining.is_random())
+    found = shapley(game, result.loss_before - result.loss, asked.most, asked.draws, asked.seed)
+    sizes = np.bincount(codes, minlength=count)
+    table = _table(names, sizes, found) if names else None
+    query = (float(found.credits[-1]), float(found.errors[-1])) if own else (0.0, 0.0)
+    each, errors = (part[:count][codes] / sizes[codes] for part in (found.credits, found.errors))
+    note = " ".join(said for said in (why, grouping, found.note) if said)
+    return Credit(result, "shapley", members, each, errors, *query, found.values, table, found.pairs, note)
 
 
-def _rolled_out(rollout: Rollout, moves: Array, place: float) -> tuple[float, Array, Array]:
-    """Return the loss of a rollout a share of the way, and its slopes; over rounds the query itself does not move."""
-    here = place * moves
-    path = rollout.forward(here, counted=True)
-    slopes = rollout.gradient(path, here).gradient
-    return float(rollout.problem.weights @ path.losses), slopes, np.zeros(moves.shape[1])
+def _table(names: list[str], sizes: NDArray[np.intp], found: PlayerCredits) -> Any:
+    import pandas
+
+    columns = {"actors": sizes, "credit": found.credits[: len(names)], "error": found.errors[: len(names)]}
+    return pandas.DataFrame(columns, index=pandas.Index(names, name="group"))
 
 
-def shapley(
-    refits: Refits, members: NDArray[np.intp], draws: int | None, seed: int, on_step: OnStep
-) -> tuple[Array, Array, int]:
-    """Share out among players: the members who act, and the query where it moves.
-
-    Returns:
-        Credits and standard errors (m + 1,), the query's last; and how many refits there were.
-    """
-    count = members.size + bool(refits.query_move.any())
-    if count > MOST_PLAYERS:
-        raise OptionError(
-            f"result: 'shapley' is for at most {MOST_PLAYERS} who act, got {count:,}; use method='first-order', or "
-            "plan with fewer participants."
-        )
-    value = _Coalitions(refits, members, on_step)
-    if draws is None and count <= ENUMERATED:
-        credits = _over_coalitions(value, count)
-        errors = np.zeros(count)
-    else:
-        pairs = max(2, REFITS // (2 * count)) if draws is None else -(-draws // 2)
-        credits, errors = _over_orders(value, count, pairs, np.random.default_rng(seed))
-    if count == members.size:
-        credits, errors = np.append(credits, 0.0), np.append(errors, 0.0)
-    return credits, errors, value.refits
+def _alike(part: Refits, members: NDArray[np.intp], most: int) -> tuple[list[str], NDArray[np.intp]]:
+    """Return groups of members by name, and each member's own: by class, and within it by the length of the move."""
+    people, targets = part.problem.people, part.before.parts[1]
+    kinds = np.zeros(people.size, dtype=np.intp) if part.problem.regresses else targets.argmax(axis=1)
+    present = np.unique(kinds[members])
+    if present.size > most:
+        return ["everybody who acts"], np.zeros(members.size, dtype=np.intp)
+    lengths = (part.moves * part.moves).sum(axis=1)[members]
+    names: list[str] = []
+    codes = np.empty(members.size, dtype=np.intp)
+    for kind in present:
+        mine = np.flatnonzero(kinds[members] == kind)
+        blocks = np.array_split(mine[np.argsort(-lengths[mine], kind="stable")], min(most // present.size, mine.size))
+        label = "" if part.problem.regresses else f"class {people.classes[kind]!r}"
+        for number, block in enumerate(blocks):
+            codes[block] = len(names)
+            nth = f"move {number + 1} of {len(blocks)} by length" if len(blocks) > 1 else ""
+            names.append(", ".join(word for word in (label, nth) if word) or "everybody who acts")
+    return names, codes
 
 
 class _Coalitions:
-    """Values of coalitions: the fall of the loss if only their players act. Each is refitted once."""
+    """Values of coalitions: the fall of the loss if only their players act."""
 
-    def __init__(self, refits: Refits, members: NDArray[np.intp], on_step: OnStep) -> None:
-        self._refits, self._members, self._on_step = refits, members, on_step
-        self._known: dict[bytes, float] = {}
-
-    @property
-    def refits(self) -> int:
-        return len(self._known)
+    def __init__(self, part: Refits, members: NDArray[np.intp], codes: NDArray[np.intp], on_step: OnStep) -> None:
+        self._part, self._members, self._codes, self._on_step = part, members, codes, on_step
+        self._count = 0
 
     def __call__(self, players: NDArray[np.bool_]) -> float:
-        key = players.tobytes()
-        if key not in self._known:
-            acting = np.zeros_like(self._refits.actors)
-            acting[self._members] = players[: self._members.size]
-            query = bool(players[self._members.size :].any())
-            loss = self._refits.verdict(self._refits.if_only(acting), query_moves=query).loss
-            if not np.isfinite(loss):
-                raise NumericsError(
-                    f"result: the model cannot be refitted where only {int(players.sum())} of those who act do; it may "
-                    "need a larger penalty, or nobody is left in a class."
-                )
-            self._known[key] = loss
-            self._on_step(self.refits, loss, np.inf)
-        return -self._known[key]
-
-
-def _over_coalitions(value: _Coalitions, count: int) -> Array:
-    """Return Σ_S |S|!(m − |S| − 1)!/m! [v(S + i) − v(S)] over all S without i."""
-    credits = np.zeros(count)
-    for number in range(2**count):
-        players = (number >> np.arange(count)) % 2 == 1
-        size = int(players.sum())
-        for player in np.flatnonzero(~players):
-            joined = players.copy()
-            joined[player] = True
-            part = factorial(size) * factorial(count - size - 1) / factorial(count)
-            credits[player] += part * (value(joined) - value(players))
-    return credits
-
-
-def _over_orders(value: _Coalitions, count: int, pairs: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return the means over random orders and their reverses, and the standard errors over these pairs."""
-    found = np.zeros((pairs, count))
-    for pair in range(pairs):
-        order = rng.permutation(count)
-        for way in (order, order[::-1]):
-            players = np.zeros(count, dtype=bool)
-            before = value(players)
-            for player in way:
-                players[player] = True
-                after = value(players)
-                found[pair, player] += (after - before) / 2
-                before = after
-    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(pairs)
+        acting = np.zeros_like(self._part.actors)
+        acting[self._members] = players[self._codes]
+        query = bool(players[int(self._codes.max()) + 1 :].any())
+        loss = self._part.verdict(self._part.if_only(acting), query_moves=query).loss
+        if not np.isfinite(loss):
+            raise NumericsError(
+                f"result: the model cannot be refitted where only {int(acting.sum())} of those who act do; it may "
+                "need a larger penalty, or nobody is left in a class."
+            )
+        self._count += 1
+        self._on_step(self._count, loss, np.inf)
+        return -loss

@@ -49,13 +49,13 @@ def draw_alternatives(plans: Alternatives) -> Any:
     height = max(4.2, LINE * lines + MARGINS)
     figure = Figure(figsize=(8.4, height), layout="constrained")
     axes, beside = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    _headed(axes, "What each plan asks", "people who move", "effort (sum of all moves)", 9)
+    _headed(axes, "What each plan asks", "people who act", "effort (sum of all moves)", 9)
     _lines(axes)
     beside.set_axis_off()
     if not len(rows):
         axes.text(0.5, 0.5, "no plan was found", ha="center", va="center", transform=axes.transAxes, color=GREY)
         return figure
-    right, top = 1.25 * float(rows["people"].max()), 1.25 * float(rows["effort"].max())
+    right, top = 1.25 * float(rows["people"].max()), 1.25 * float(rows["effort"].max()) or 1.0
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
     placed: list[tuple[float, float]] = []

@@ -37,6 +37,7 @@ from oar.problem import Problem
 from oar.questions.least.trials import halve
 from oar.recourse import collective
 from oar.referee import audit
+from oar.solvers.registry import EffortLike
 from oar.typing import BoundsLike
 
 Array = NDArray[np.float64]
@@ -83,7 +84,14 @@ class PrivateCard:
 
 @with_near_names
 def private_card(
-    result: Result, epsilon: float, delta: float = 1e-6, bounds: BoundsLike = None, seed: int | None = None
+    result: Result,
+    epsilon: float,
+    delta: float = 1e-6,
+    bounds: BoundsLike = None,
+    seed: int | None = None,
+    *,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
 ) -> PrivateCard:
     """Return a differentially private card for the problem of a result, audited.
 
@@ -99,6 +107,8 @@ def private_card(
             (d,), or a mapping of names to pairs. Of a table, a mapping, and of columns that it does not name the bounds
             of their limits, which must be declared: those that were observed are the data's.
         seed: of the noise, for tests alone: whoever knows it can take the noise off. None draws it from the system.
+        effort: as in `oar.collective`, for the plan for people who are drawn.
+        time_limit: as in `oar.collective`, for the same plan.
     """
     for name, value, most, words in (("epsilon", epsilon, np.inf, ""), ("delta", delta, 1, " and below 1")):
         if not (is_number(value) and 0 < value < most):
@@ -111,7 +121,7 @@ def private_card(
     draw = np.random.default_rng(seed)
     noise = gaussian_noise(epsilon, delta)
     drawn = replace(problem, people=_drawn(problem.people, low, high, noise, draw), keep=None)
-    card = collective(drawn).plan.card()
+    card = collective(drawn, effort=effort, time_limit=time_limit).plan.card()
     try:
         plain = audit(result.plan.followed(result.plan.card()))
     except OARError:

@@ -23,10 +23,11 @@ from oar.people import Population
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
 from oar.problem import Problem
-from oar.progress import Progress, step_line
+from oar.progress import Progress, is_late, shared_time
 from oar.recourse import audited
 from oar.solvers import propose_collective
 from oar.solvers.black_box.surrogate import Surrogate, public_people
+from oar.solvers.registry import EffortLike, bounded
 from oar.typing import ModelLike, PublicData
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ class Transfer(ShownAsText):
     Attributes:
         problem: the problem that was solved.
         rows: one row for each plan.
+        left_out: how many plans were not made, because the time was over.
     """
 
     problem: Problem
     rows: tuple[Transferred, ...]
+    left_out: int = 0
 
     @property
     def trainings(self) -> int:
@@ -103,9 +106,10 @@ class Transfer(ShownAsText):
         aligned = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         before = self.rows[0].loss_before
         head = f"plans by surrogates for {self.problem.model.name}; goal loss before any move {before:.4g}"
-        return "\n".join(
-            [head, *(line.rstrip() for line in aligned), f"{counted(self.trainings, 'training', 'trainings')} of it"]
-        )
+        foot = f"{counted(self.trainings, 'training', 'trainings')} of it"
+        if self.left_out:
+            foot += f"; the time was over before {counted(self.left_out, 'more plan', 'more plans')}"
+        return "\n".join([head, *(line.rstrip() for line in aligned), foot])
 
     def __repr__(self) -> str:
         """Show it in one line."""
@@ -128,6 +132,9 @@ def transfer(
     public: PublicData | Sequence[PublicData] = (0.1, 0.3, 1.0),
     seeds: int | Sequence[int] = (0,),
     progress: Progress = None,
+    *,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
 ) -> Transfer:
     """Return how surrogates' plans transfer: their predictions against the black box's audited outcomes, plan by plan.
 
@@ -143,6 +150,9 @@ def transfer(
             oar.Population, or a pair (name, oar.Population). One or several of these.
         seeds: of draws, one or several; each is a plan of its own.
         progress: whether to show plans on stderr; None means "on a terminal". Or a function of step, loss and gap.
+        effort: as in `oar.collective`, for each plan.
+        time_limit: seconds for all plans together, of which each may take an equal part; after that no further plan is
+            made, and `left_out` says how many were not. One is made in any case. None is no limit.
     """
     if not isinstance(problem, Problem) or not isinstance(problem.model, BlackBox):
         raise DataError("problem: must be an oar.Problem(…) with an oar.BlackBox(…) as its model, got another.")
@@ -160,12 +170,15 @@ def transfer(
     ]
     # Who was not drawn may have stayed, weighing nothing.
     sizes = [int((public_people(settings, problem).row_weights > 0).sum()) for settings in plans]
-    rows = []
-    with step_line("transfer", progress) as on_step:
+    rows: list[Transferred] = []
+    with bounded("transfer", progress, effort, time_limit) as on_step:
         for ((family, _), (name, _), number, seed), settings, size in zip(cells, plans, sizes, strict=True):
-            rows.append(_transferred(problem, settings, (family, number, name, size, seed)))
+            if rows and is_late():
+                break
+            with shared_time(len(cells) - len(rows)):
+                rows.append(_transferred(problem, settings, (family, number, name, size, seed)))
             on_step(len(rows), rows[-1].loss, np.inf)
-    return Transfer(problem, tuple(rows))
+    return Transfer(problem, tuple(rows), len(cells) - len(rows))
 
 
 def _transferred(problem: Problem, settings: Surrogate, what: tuple[str, int, str, int, int]) -> Transferred:

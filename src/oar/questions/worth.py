@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from oar.pictures.notebook import ShownAsText
 from oar.pictures.numbers import loss, number
 from oar.plans import Plan, Result
 from oar.problem import Problem
+from oar.progress import is_late, limited_time
 from oar.questions.leverage import Leverage, check_felt, leverage, words
 from oar.referee.contributions import Contributions
 from oar.referee.verdicts import AuditSummary, judged
@@ -105,6 +107,8 @@ def worth(
     plan: Plan | Result | None = None,
     folds: int | None = None,
     seed: int = 0,
+    *,
+    time_limit: float | None = None,
 ) -> Worth:
     """Return the worth of a defence: its effect on leverage, on accuracy, and on a plan.
 
@@ -121,6 +125,8 @@ def worth(
             model, give `oar.Problem` what `defence.model_for(model)` returns.
         folds: of the cross-validation; None means 5.
         seed: of who is in which fold.
+        time_limit: seconds after which no further fold is begun, beside the first; `scored` says how many there were.
+            None is no limit.
     """
     problem.only_one_refit("oar.questions.worth")
     defences = as_defence(defence)
@@ -136,7 +142,8 @@ def worth(
     planned = [] if plan is None else [_plan(problem, plan)]
     both = UNDEFENDED, defences
     if held_out is None:
-        scores, scored = [_cross_validated(problem, each, folds, seed) for each in both], f"{folds} folds"
+        with limited_time(time_limit):
+            scores, scored = _cross_validated(problem, both, folds, seed)
     else:
         others = held_out_people(problem.people, problem.regresses, held_out)
         trained = [defended_refit(problem.people, problem.model, each) for each in both]
@@ -179,10 +186,11 @@ def _done(plan: Plan, defence: Defence) -> GoalOutcome:
     return GoalOutcome(told["loss"], told["success"])
 
 
-def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) -> float:
-    """Score everyone by the refit without its fold; folds hold as many of each class as can be.
+def _cross_validated(problem: Problem, defences: Sequence[Defence], folds: int, seed: int) -> tuple[list[float], str]:
+    """Score everyone by the refit without its fold, with each of some defences; and say how many folds there were.
 
-    Who is the only one of its class (of some weight) stays in every refit, and is not scored.
+    Folds hold as many of each class as can be. Who is the only one of its class (of some weight) stays in every refit,
+    and is not scored.
     """
     people = problem.people
     codes = np.zeros(people.size, dtype=np.intp) if problem.regresses else people.codes(0, people.size)
@@ -195,14 +203,22 @@ def _cross_validated(problem: Problem, defence: Defence, folds: int, seed: int) 
             fold[mine] = (place + np.arange(mine.size)) % folds
             place += mine.size
     features = np.asarray(people.features, dtype=np.float64)
-    predicted = np.zeros(rows.shape if problem.regresses else people.size)
-    for one in np.unique(fold[fold >= 0]):
-        out = fold == one
-        trained = defended_refit(people.some(np.flatnonzero(~out)), problem.model, defence)
-        predicted[out] = trained.model.predict(trained.fit(), features[out])
-    scored = fold >= 0
-    if not scored.any():
+    predicted = [np.zeros(rows.shape if problem.regresses else people.size) for _ in defences]
+    numbers = np.unique(fold[fold >= 0])
+    if not numbers.size:
         raise DataError(
             "people: nobody can be held out, since everyone is the only one of its class; give held_out people."
         )
-    return score(problem.regresses, predicted[scored], rows[scored], weights[scored])
+    done = 0
+    for one in numbers:
+        if done and is_late():
+            break
+        out = fold == one
+        for defence, found in zip(defences, predicted, strict=True):
+            trained = defended_refit(people.some(np.flatnonzero(~out)), problem.model, defence)
+            found[out] = trained.model.predict(trained.fit(), features[out])
+        done += 1
+    scored = np.isin(fold, numbers[:done])
+    scores = [score(problem.regresses, found[scored], rows[scored], weights[scored]) for found in predicted]
+    early = "" if done == numbers.size else f"{done} of "
+    return scores, f"{early}{folds} folds"

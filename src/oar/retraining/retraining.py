@@ -58,6 +58,11 @@ class Refit(ABC):
     def predict(self, rows: Array) -> NDArray[Any]:
         """Return class codes (m,), or values (m, o), for people with these features (m, d)."""
 
+    @property
+    def predictors(self) -> list[Callable[[Array], NDArray[Any]]]:
+        """What predicts after each round, as `predict` does after the last; of a single refit there is one."""
+        return [self.predict]
+
 
 class Retraining(ABC):
     """A problem's model, retrained on what people might hand in."""
@@ -86,6 +91,10 @@ class Retraining(ABC):
         if self.problem.regresses or not self.problem.model.labels_matter:
             return bool(total > 0)
         return bool(total > 0 and (weights @ targets > least * total).all())
+
+    def is_random(self) -> bool:
+        """Report whether two refits on the same contribution may differ."""
+        return False
 
     def points(self, contribution: Contribution, query_move: Array | float = 0.0) -> Array:
         """Return where those who ask stand (q, d) after a contribution, which moves members who ask, too."""

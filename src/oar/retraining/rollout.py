@@ -6,8 +6,9 @@ audit does it; what it predicts for others is what the last round's model predic
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,13 @@ class RolloutRefit(Refit):
 
     def predict(self, rows: Array) -> NDArray[Any]:
         """Return class codes or values, as the last round's model predicts them."""
-        parameters = self.retraining.rollout.deployed(self.path.parameters[-1])
-        return predictions(self.retraining.problem.model, parameters, rows)
+        return self.predictors[-1](rows)
+
+    @property
+    def predictors(self) -> list[Callable[[Array], NDArray[Any]]]:
+        """Each round's model."""
+        model, deployed = self.retraining.problem.model, self.retraining.rollout.deployed
+        return [partial(predictions, model, deployed(flat)) for flat in self.path.parameters]
 
 
 class RolloutTraining(Retraining):

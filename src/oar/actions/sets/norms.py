@@ -44,8 +44,10 @@ class Norm:
         """The norm q with 1/p + 1/q = 1."""
         return {1.0: Norm(np.inf), 2.0: self, np.inf: Norm(1.0)}[self.p]
 
-    def length(self, vectors: Array) -> Array:
-        """Return ‖v‖_p."""
+    def length(self, vectors: Any) -> Array:
+        """Return ‖v‖_p; of rows in parts by one pass."""
+        if hasattr(vectors, "of_chunk"):
+            return vectors.each(self.length)
         if self.p == 1:
             return np.abs(vectors).sum(axis=-1)
         if self.p == 2:

@@ -245,6 +245,16 @@ class StreamedPopulation(Population):
             totals += np.bincount(self._coding.encode(read.labels), weights=terms, minlength=totals.size)
         return totals
 
+    def numbers(self, position: int) -> NDArray[np.float64]:
+        """Return everyone's value (n,) of the feature at this position: one pass."""
+        return np.concatenate([chunk.features[:, position] for chunk in self.chunks()]).astype(np.float64)
+
+    def own_labels(self) -> Any:
+        """Return everyone's label (n,), which takes a pass over labels."""
+        return np.concatenate(
+            [np.asarray(read.labels) for read in self.engine.map(_read_labels, self.parts, self.starts)]
+        )
+
     @property
     def rows(self) -> Any:
         """Everyone's features, as rows in parts: nothing is read."""

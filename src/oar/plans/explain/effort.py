@@ -40,7 +40,8 @@ class Efforts:
     @staticmethod
     def of(plan: Plan) -> Efforts:
         """Measure a plan: on a table by the limits' costs, otherwise by how far features move."""
-        people, moves = plan.problem.people, np.asarray(plan.moves(), dtype=np.float64)
+        people = plan.problem.people
+        moves = people.rows_moved(plan)
         encoding, limits = columns_of(people), plan.problem.limits
         if limits is None:
             return Efforts(plan, encoding.schema.names, moves, np.abs(moves))

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from oar.actions import Perturb, Relabel, Withhold
+from oar.actions.choice import as_action, parts_of
 from oar.checks import is_number
 from oar.errors import DataError, OptionError
 from oar.pictures.notebook import ShownAsText
@@ -130,8 +132,26 @@ def check_tolerance(tolerance: Any, usual: float) -> float:
 
 
 def with_members(problem: Problem, members: Mask | None) -> Problem:
-    """Return the problem in which just these take part."""
-    return problem.with_action(participants=members, seed=None)
+    """Return the problem in which just these take part, in whatever they may do."""
+    levers = problem.levers
+    if not levers.given or members is None:
+        return problem.with_action(participants=members, seed=None)
+    able = {
+        Perturb: problem.allowance.acting(problem.people.size),
+        Relabel: levers.relabel.mask,
+        Withhold: levers.withhold.mask,
+    }
+    parts = [replace(part, participants=members & able[type(part)], seed=None) for part in _counted(problem)]
+    return replace(problem, action=as_action(parts))
+
+
+def _counted(problem: Problem) -> list[Any]:
+    """Return a problem's actions, with numbers of people in the place of shares of them."""
+    limits: dict[type, Any] = {Relabel: problem.levers.relabel, Withhold: problem.levers.withhold}
+    return [
+        part if getattr(part, "share", None) is None else replace(part, most=limits[type(part)].most, share=None)
+        for part in parts_of(problem.action)
+    ]
 
 
 def scaled(problem: Problem, scale: float) -> Problem:
