@@ -104,25 +104,27 @@ def _summary(found: Any, written: list[Path]) -> str:
 
     from oar.people.wording import lined_up
     from oar.pictures.numbers import number
-    from oar.studies.result import TO_COME, extent
+    from oar.studies.result import TO_COME, extent, panels_of, rates_of
 
-    table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
+    table, counts, said = found.table(), found.counts, []
+    across, panels = panels_of(table)
     coming = table[table["status"].isin(TO_COME)]
-    open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
-    reached = {(row.model, _place(row.participation), _place(row.budget)): row.rate for row in rates.itertuples()}
-    for model, some in rates.groupby("model", sort=False, dropna=False):
-        budgets = sorted(some["budget"].unique())
-        shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
+    for model, cells in panels:
+        some = rates_of(cells)
+        budgets = sorted(some[across].astype(float).unique())
+        shown = budgets[:: -(-len(budgets) // MOST_COLUMNS) or 1]
         far = ("–" if math.isnan(budget) else number(float(budget)) for budget in shown)
-        lines = [("take part \\ budget", *far)]
+        lines = [(f"take part \\ {across}", *far)]
+        open_squares = set(_squares(cells[cells["status"].isin(TO_COME)], across))
+        reached = dict(zip(_squares(some, across), some["rate"], strict=True))
         for share in sorted(some["participation"].unique(), reverse=True):
-            squares = [(model, _place(share), _place(budget)) for budget in shown]
+            squares = [(_place(share), _place(budget)) for budget in shown]
             rate = [f"{reached[one]:.0%}" if one in reached else "" for one in squares]
             line = [told + "…" * (one in open_squares) for one, told in zip(squares, rate, strict=True)]
             lines.append(("as given" if math.isnan(share) else f"{100 * share:.4g} %", *line))
-        over = extent(table[table["model"] == model])
-        said += [f"{model}: how often the goal is reached, over {over}", lined_up(lines), ""]
-    if open_squares:
+        if len(some):
+            said += [f"{model}: how often the goal is reached, over {extent(cells)}", lined_up(lines), ""]
+    if len(coming):
         said.append("…: more of its cells are to come.")
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     ended = "Done." if counts["done"] == sum(counts.values()) else "Not done:"
@@ -130,6 +132,14 @@ def _summary(found: Any, written: list[Path]) -> str:
     if counts["failed"]:
         said.append("Cells that failed say why in the table's column `error`.")
     return "\n".join([*said, f"{ended} {stood} in {found.path}{files}"])
+
+
+def _squares(rows: Any, across: str) -> list[tuple[Any, Any]]:
+    """Return in which square each row of a table is."""
+    return [
+        (_place(share), _place(far))
+        for share, far in zip(rows["participation"], rows[across].astype(float), strict=True)
+    ]
 
 
 def _place(budget: float) -> Any:
