@@ -88,18 +88,22 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
 @contextmanager
 def limited_time(seconds: float | None) -> Iterator[None]:
     """Set after how many seconds searches in a `with` block begin nothing more; an earlier end that is set stays."""
-    if seconds is None:
-        yield
-        return
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
-
-        raise DataError(f"time_limit: must be a number of seconds ≥ 0, or None, got {seconds!r}.")
-    before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    before = _deadline.set(min(_deadline.get(), time.monotonic() + check_time_limit(seconds)))
     try:
         yield
     finally:
         _deadline.reset(before)
+
+
+def check_time_limit(seconds: float | None) -> float:
+    """Return a limit in seconds, infinite where there is none; raise for what is no time."""
+    if seconds is None:
+        return math.inf
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
+
+        raise DataError(f"time_limit: must be a number of seconds ≥ 0, or None, got {seconds!r}.")
+    return seconds
 
 
 def deadline(seconds: float = math.inf) -> float:
