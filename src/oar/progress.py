@@ -1,6 +1,7 @@
 """Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
-**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done.
+**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done. Whoever tries one thing
+after another says what it is trying (`trying`), and the line says so too.
 
 **Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever
 judges what they found, such as the audit, looks at no clock.
@@ -45,6 +46,7 @@ _IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
+_tried: list[str] = []  # what is being tried, the innermost last; for whoever shows it, from any thread
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
@@ -80,9 +82,26 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             nonlocal count
             count += 1
             certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-            tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}")
+            doing = "; ".join([*being_tried(), f"step {count}"])
+            tell(f"{title}: {doing}, goal loss {loss:.6g}{certified}")
 
         yield on_step
+
+
+@contextmanager
+def trying(words: str) -> Iterator[None]:
+    """Say in plain words what is being tried in a `with` block, for lines of progress; "" says nothing."""
+    before = len(_tried)
+    _tried.extend([f"trying {words}"] if words else [])
+    try:
+        yield
+    finally:
+        del _tried[before:]
+
+
+def being_tried() -> list[str]:
+    """Return what is being tried just now, in words: nothing, or one phrase."""
+    return _tried[-1:]
 
 
 @contextmanager

@@ -59,6 +59,17 @@ class WorkUnit:
         """The kind of the cells; cells of one kind take about the same time."""
         return self.cells[0].model
 
+    @property
+    def words(self) -> str:
+        """What is asked, in a few words."""
+        if len(self.cells) > 1:
+            return f"{len(self.cells):,} cells of {self.kind}"
+        cell, found = self.cells[0], [self.kind]
+        for name in ("budget", "participation", "seed", "most"):
+            value = getattr(cell, name)
+            found += [] if value is None else [f"{name} {value:g}"]
+        return ", ".join(found)
+
 
 @dataclass(eq=False)
 class Work:
