@@ -149,7 +149,7 @@ def live_line(between: float = 0.0) -> Iterator[Callable[[str], None]]:
         now = time.monotonic()
         if not console.is_terminal:
             if now - last >= between:
-                console.print(line)
+                console.print(line, soft_wrap=True)
                 last = now
         elif now - began >= QUIET:
             live.start()

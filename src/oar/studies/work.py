@@ -67,7 +67,8 @@ class WorkUnit:
         cell, found = self.cells[0], [self.kind]
         for name in ("budget", "participation", "seed", "most"):
             value = getattr(cell, name)
-            found += [] if value is None else [f"{name} {value:g}"]
+            usual = value is None or (name == "participation" and value == 1)
+            found += [] if usual else [f"{name} {value:g}"]
         return ", ".join(found)
 
 

@@ -57,11 +57,12 @@ def plan(
     with clear_endings(), stages() as stage:
         check_data(asked.data, asked.example)
         folder = out or FOLDER
+        from oar.referee.witnesses.refits import keeping_unmoved_refits
         from oar.report.files.output_folder import staged
         from oar.report.plan.deliver import FILES, REPORT, check_folder, write_all
 
         earlier = check_folder(folder, force)
-        with staged(folder, REPORT, earlier, ours=FILES) as unfinished:
+        with staged(folder, REPORT, earlier, ours=FILES) as unfinished, keeping_unmoved_refits():
             result, facts, published = _planned(asked, search, group, held_out, stage)
             stage("writing")
             asks, sha256 = asked_to_json(asked), asked.source.sha256

@@ -33,16 +33,18 @@ def questions(
     """
     with clear_endings(), stages() as stage:
         import oar
+        from oar.referee.witnesses.refits import keeping_unmoved_refits
 
         files = output(out, force)
         stage("reading")
         problem = asked.problem
         search.check_has_effect(problem)
         questions = {"how far": oar.minimal_budget, "how many": oar.minimal_coalition, "break-even": oar.break_even}
-        rows = []
+        rows: list[dict[str, Any]] = []
+        kept: dict[Any, Any] = {}  # the refit to people as they are, which is that of every audit
         for question, asking in questions.items():
             stage(f"{question}?", own_line=True)
-            with share_of_time(len(questions) - len(rows)):  # so that the first leaves some to the others
+            with share_of_time(len(questions) - len(rows)), keeping_unmoved_refits(kept):  # time for the others, too
                 rows.append({"question": question} | _answered(asking, problem))
         save_rows(rows, files)
     for row in rows:
@@ -90,7 +92,8 @@ def leverage(
         files = output(out, force)
         stage("reading")
         search.check_has_effect(asked.problem)
-        rows, contenders, cut = [], _contenders(asked, group, shares or SHARES), []
+        rows: list[dict[str, Any]] = []
+        contenders, cut = _contenders(asked, group, shares or SHARES), list[str]()
         for name, members in contenders:
             stage(f"planning for {name}", own_line=True)
             with share_of_time(len(contenders) - len(rows)):

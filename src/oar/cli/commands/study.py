@@ -82,8 +82,8 @@ def _run(file: Path, store: Path | None, workers: int | None, search: Search) ->
         problem, arguments = said.problem, said.arguments
     if all(model.plain_means for model in arguments["models"].values()):
         search.check_has_effect(problem)
-    bounds = {"effort": search.level, "time_limit": search.time_limit}
-    return oar.study(problem, **arguments, **bounds, store=store or said.store, workers=workers), [problem]
+    arguments |= {"effort": search.level, "time_limit": search.time_limit}
+    return oar.study(problem, **arguments, store=store or said.store, workers=workers), [problem]
 
 
 def _opened(file: Path, store: Path | None, workers: int | None, search: Search) -> tuple[Any, list[Any]]:

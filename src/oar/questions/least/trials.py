@@ -21,6 +21,7 @@ from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.progress import OnStep, is_late, silent, trying
 from oar.recourse import audited, planned
+from oar.referee.witnesses.refits import keeping_unmoved_refits, kept_refits
 from oar.solvers.registry import current_effort, default_effort
 
 Array = NDArray[np.float64]
@@ -48,6 +49,7 @@ class ProblemTrials:
 
     def __init__(self, problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> None:
         self.problem, self._settings, self._on_step, self.solves = problem, (solver, signal), on_step, 0
+        self._kept = kept_refits()  # the audit's refit to people as they are, which is that of every trial
 
     @property
     def signal(self) -> Any:
@@ -69,7 +71,7 @@ class ProblemTrials:
         self.solves += 1
         plans = [one.plan for one in known]
         starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
-        with trying(_in_words(problem)):
+        with trying(_in_words(problem)), keeping_unmoved_refits(self._kept):
             return planned(problem, *self._settings, self._on_step, starts)
 
     def still(self) -> Result:
