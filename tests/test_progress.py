@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import oar
+from oar import progress
 from oar.cli.terminal import stages
 from oar.models import SoftmaxRegression
 from oar.progress import step_line
@@ -72,3 +73,14 @@ def test_a_long_command_says_on_stderr_what_it_does_where_that_is_no_terminal(mo
     with stages() as stage:
         stage("reading")
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_being_tried_is_said_in_words(capsys):
+    oar.minimal_budget(problem(), progress=True)
+    shown = re.findall(r"minimal budget: trying a budget of ([\d.]+) for 20 members; step", capsys.readouterr().err)
+    assert len(set(shown)) > 1
+    assert progress.being_tried() == []
+    with progress.trying("one"):
+        with progress.trying("another"):
+            assert progress.being_tried() == ["trying another"]
+        assert progress.being_tried() == ["trying one"]

@@ -1,6 +1,7 @@
 """Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
-**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done.
+**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done. Whoever tries one thing
+after another says what it is trying (`trying`), and the line says so too.
 
 **Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever
 judges what they found, such as the audit, looks at no clock.
@@ -45,6 +46,7 @@ _IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
+_tried: list[str] = []  # what is being tried, the innermost last; for whoever shows it, from any thread
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
@@ -80,26 +82,47 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             nonlocal count
             count += 1
             certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-            tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}")
+            doing = "; ".join([*being_tried(), f"step {count}"])
+            tell(f"{title}: {doing}, goal loss {loss:.6g}{certified}")
 
         yield on_step
 
 
 @contextmanager
+def trying(words: str) -> Iterator[None]:
+    """Say in plain words what is being tried in a `with` block, for lines of progress; "" says nothing."""
+    before = len(_tried)
+    _tried.extend([f"trying {words}"] if words else [])
+    try:
+        yield
+    finally:
+        del _tried[before:]
+
+
+def being_tried() -> list[str]:
+    """Return what is being tried just now, in words: nothing, or one phrase."""
+    return _tried[-1:]
+
+
+@contextmanager
 def limited_time(seconds: float | None) -> Iterator[None]:
     """Set after how many seconds searches in a `with` block begin nothing more; an earlier end that is set stays."""
-    if seconds is None:
-        yield
-        return
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
-
-        raise DataError(f"time_limit: must be a number of seconds ≥ 0, or None, got {seconds!r}.")
-    before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    before = _deadline.set(min(_deadline.get(), time.monotonic() + check_time_limit(seconds)))
     try:
         yield
     finally:
         _deadline.reset(before)
+
+
+def check_time_limit(seconds: float | None) -> float:
+    """Return a limit in seconds, infinite where there is none; raise for what is no time."""
+    if seconds is None:
+        return math.inf
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        from oar.errors import DataError  # here, for this module is imported before Ctrl-C is heard
+
+        raise DataError(f"time_limit: must be a number of seconds ≥ 0, or None, got {seconds!r}.")
+    return seconds
 
 
 def deadline(seconds: float = math.inf) -> float:
@@ -134,7 +157,7 @@ def live_line(between: float = 0.0) -> Iterator[Callable[[str], None]]:
         now = time.monotonic()
         if not console.is_terminal:
             if now - last >= between:
-                console.print(line)
+                console.print(line, soft_wrap=True)
                 last = now
         elif now - began >= QUIET:
             live.start()

@@ -3,7 +3,8 @@
 import pytest
 
 from matrix.kinds import KINDS
-from matrix.running import ANSWERED, REFUSED, outcomes
+from matrix.page import page
+from matrix.running import ANSWERED, LATE, REFUSED, outcomes
 from matrix.verbs import ORDER, VERBS
 
 SAMPLE = {
@@ -29,3 +30,20 @@ def test_what_is_not_answered_says_why():
     (found,) = outcomes("nearest centroid", ["follow"], limit=60)
     assert found.word == REFUSED
     assert "must be an oar.OnlineProblem" in found.said
+
+
+def test_the_page_has_a_mark_for_each_cell_and_every_reason():
+    rows = [
+        ("relabel", "credit", ANSWERED, 1.0, "Credit(…)"),
+        ("relabel", "follow", REFUSED, 0.1, "problem: must be `one` over rounds."),
+        ("withhold", "follow", REFUSED, 0.1, "problem: must be `one` over rounds."),
+        ("withhold", "credit", LATE, 45.0, "no answer in 45 s"),
+    ]
+    text = page(rows, 45.0)
+    lines = text.splitlines()
+    assert "1 of 4 cells are answered" in text
+    assert "|  | `credit` | `follow` |" in lines
+    assert "| relabel | ✓ | – |" in lines
+    assert "| withhold | … | – |" in lines
+    assert lines.count("* **follow** of relabel, withhold: problem: must be \\`one\\` over rounds.") == 1
+    assert "✗" not in text

@@ -140,6 +140,9 @@ def test_progress_counts_cells_and_tells_what_is_known(tmp_path, monkeypatch):
     axes = {"budgets": [0.1, 0.2], "models": models}
     oar.study(problem(), **axes, solver=QUICK, store=tmp_path / "study.db", progress=True, workers=1)
     lines = said.getvalue().splitlines()
+    assert lines[0].startswith("study: 0 of 4 cells; time left not known so far; trying ")
+    assert all(f"budget 0.{place}" in "".join(lines) for place in (1, 2))
+    lines = [line for line in lines if "trying" not in line]
     assert len(lines) == 4
     assert lines[0].startswith("study: 1 of 4 cells;")
     assert "so far, 2 cells not known" in lines[0]

@@ -84,15 +84,15 @@ def options(
 
 ASKING = "people.csv --target approved --query 17 --goal yes --budget 0.5"
 COMMANDS: tuple[tuple[Callable[..., None], str, str], ...] = (  # what each does, and an example of it
-    (plan, "Plan who should change what, and audit it.", f"plan {ASKING} --out plan"),
+    (plan, "Plan who should change what, and audit it.", f"plan {ASKING} --time-limit 60 --out plan"),
     (respond, "Tell members their own moves, from the card.", "respond plan/plan.json me.csv --keep purpose"),
     (
         audit,
         "Refit on what a card or moves make of the data.",
         "audit plan/plan.json people.csv --target approved --query 17",
     ),
-    (questions, "How far, how many, and where is break-even?", f"questions {ASKING}"),
-    (leverage, "How much leverage groups have.", f"leverage {ASKING} --group town"),
+    (questions, "How far, how many, and where is break-even?", f"questions {ASKING} --effort quick --time-limit 120"),
+    (leverage, "How much leverage groups have.", f"leverage {ASKING} --group town --effort quick"),
     (simulate, "Tell a story over many rounds of retraining.", "simulate school --out school --seed 0"),
     (study, "Many cells at once, kept in a file that survives a kill.", STUDY_EXAMPLE),
     (reproduce, "Recompute the paper's figures.", "reproduce --out reproduction --seed 0"),

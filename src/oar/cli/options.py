@@ -1,12 +1,17 @@
-"""Options that several commands have, with the same words in each."""
+"""Options that several commands have, with the same words in each.
+
+How long a command may search is one of them (`searches`): it holds for all that the command computes, whichever
+function of the library does it.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +20,8 @@ import typer
 from oar.cli.inputs.file_dialects import FileDialect
 from oar.cli.inputs.people import Layout, TableInput
 from oar.cli.inputs.problem import ProblemArguments
+from oar.cli.terminal import clear_endings
+from oar.errors import OptionError
 
 WRITTEN = FileDialect()
 ASKED = tuple(field.name for field in fields(ProblemArguments))
@@ -46,6 +53,111 @@ Features = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How much a command may search; None and "" where nothing is said."""
+
+    effort: str = ""
+    time_limit: float | None = None
+
+    @property
+    def level(self) -> str | None:
+        """The effort as the library takes it."""
+        return self.effort or None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The options that were given, by the names of settings."""
+        return {name: value for name, value in vars(self).items() if value not in ("", None)}
+
+    @contextmanager
+    def bounding(self) -> Iterator[None]:
+        """Let solvers make this effort, and end in this time."""
+        if not self.said:  # nor is anything imported for it
+            yield
+            return
+        from oar.progress import limited_time
+        from oar.solvers.registry import default_effort
+
+        with default_effort(self.level), limited_time(self.time_limit):
+            yield
+
+    def check_has_effect(self, problem: Any) -> None:
+        """Refuse options of a search where nothing is searched."""
+        from oar.questions.least.trials import has_closed_form
+
+        for name in self.said if has_closed_form(problem) else ():
+            raise OptionError(
+                f"--{name.replace('_', '-')}: does nothing here, because for nearest-centroid with --plain answers are "
+                "computed, not searched; leave it out."
+            )
+
+    def told(self, what: str) -> str | None:
+        """Return a sentence where the time is over by now, and `what` may be the poorer for it."""
+        from oar.progress import is_late
+
+        if not is_late():
+            return None
+        return f"the {self.time_limit:g} s of --time-limit were over before {what}; more time may find more"
+
+
+@contextmanager
+def share_of_time(parts: int) -> Iterator[None]:
+    """Leave what is begun in a `with` block one of so many parts of the time that is left, where that is limited."""
+    import time
+
+    from oar.progress import deadline, limited_time
+
+    with limited_time(max(deadline() - time.monotonic(), 0.0) / parts):
+        yield
+
+
+Effort = Annotated[
+    str,
+    option(
+        help="How much is searched: quick, normal, or thorough, which takes several times as long.  [default: normal]"
+    ),
+]
+
+
+def about_search(
+    effort: Effort = "",
+    time_limit: Annotated[
+        float | None,
+        option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Seconds from the start of the command after which no search begins anything more: the best so far is "
+            "audited, and the output says so. What is begun goes on, and audits take their own time.",
+        ),
+    ] = None,
+) -> Search:
+    """Return how much is searched; its arguments are the options of every command that searches."""
+    from oar.checks import choose
+    from oar.progress import check_time_limit
+
+    if effort:
+        choose("effort", effort, ("quick", "normal", "thorough"))
+    check_time_limit(time_limit)
+    return Search(effort, time_limit)
+
+
+def about_cells(
+    effort: Effort = "",
+    time_limit: Annotated[
+        float | None,
+        option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Seconds for each cell after which its search begins nothing more: the best so far is audited, and "
+            "its outcome in the table says how it stands.",
+        ),
+    ] = None,
+) -> Search:
+    """Return the same for each cell of a study."""
+    return about_search(effort, time_limit)
 
 
 def about_files(
@@ -226,6 +338,22 @@ def looks(command: Callable[..., None]) -> Callable[..., None]:
     return reads(_composed(command, "table", about_table))
 
 
+def searches(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that has an argument `search` the options of `about_search` in its place, and run it in these."""
+
+    @functools.wraps(command)
+    def bounded(*, search: Search, **values: Any) -> None:
+        with search.bounding():
+            command(search=search, **values)
+
+    return _composed(bounded, "search", about_search)
+
+
+def bounds_cells(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that has an argument `search` the options of `about_search`, to be used for each of its cells."""
+    return _composed(command, "search", about_cells)
+
+
 def reads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that has an argument `written` the options of `about_files` in its place."""
     return _composed(command, "written", about_files)
@@ -241,7 +369,9 @@ def _composed(
 
     @functools.wraps(command)
     def parsed(**values: Any) -> None:
-        command(**{name: maker(**{part.name: values.pop(part.name) for part in made})}, **values)
+        with clear_endings():  # what an option must be is told before the command begins
+            found = maker(**{part.name: values.pop(part.name) for part in made})
+        command(**{name: found}, **values)
 
     # Typer reads options off the signature and the annotations.
     hints = get_type_hints(maker, include_extras=True) | get_type_hints(command, include_extras=True)

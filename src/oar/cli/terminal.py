@@ -21,7 +21,7 @@ import typer
 from oar.cli.error_words import in_own_options
 from oar.errors import OARError, OptionError
 from oar.files import write_text
-from oar.progress import INTERRUPTED
+from oar.progress import INTERRUPTED, being_tried
 
 if TYPE_CHECKING:
     from oar.problem import Problem
@@ -119,7 +119,8 @@ def _lines() -> Iterator[Stage]:
     def tell(stream: Any) -> None:
         while not done.wait(EVERY):
             with suppress(ValueError, OSError):  # whoever read it has gone
-                stream.write(f"{doing[0]} … ({time.monotonic() - began:.0f} s)\n")
+                said = ": ".join([doing[0], *being_tried()])
+                stream.write(f"{said} … ({time.monotonic() - began:.0f} s)\n")
                 stream.flush()
 
     thread = threading.Thread(target=tell, args=(sys.stderr,), daemon=True)

@@ -22,6 +22,8 @@ from oar.people.tables.encoding import LARGEST, Row
 from oar.plans.individual.advice import Advice
 from oar.plans.individual.certificate import Certificate
 from oar.problem import Problem, Query, as_model
+from oar.progress import is_late, limited_time
+from oar.questions.least.trials import OUT_OF_TIME
 from oar.referee.individual.advice import (
     COST_SLACK,
     Judge,
@@ -101,7 +103,13 @@ class Cheapest:
         return AdviceSolver(self.people, self.model, self.limits)
 
     @with_near_names
-    def of(self, query: Query, cost: str = "l1", own: Mapping[str, Any] | None = None) -> Advice:
+    def of(
+        self,
+        query: Query,
+        cost: str = "l1",
+        own: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+    ) -> Advice:
         """Return the cheapest change for one person.
 
         Args:
@@ -109,6 +117,8 @@ class Cheapest:
             cost: "l1" (costs add up), "l2" (the root of the sum of their squares) or "l0" (each changed column costs
                 its `cost`, however far it goes).
             own: limits of this person, by column, in place of everybody's.
+            time_limit: seconds after which the search and the proof begin nothing more: the best change so far is
+                audited, and its bound is what is proved by then. The model's training takes its own time.
         """
         choose("cost", cost, COSTS)
         problem, ready = self._problem(query), self._ready  # which refuses limits that cannot be
@@ -120,7 +130,10 @@ class Cheapest:
             status = Status.ALREADY if told.reached else Status.NOT_CONVERGED
             price = 0.0 if told.reached else np.inf
             return Advice(before, before, {}, price, 0.0, told.reached, status, **_told(told))
-        return self._searched(ready, PersonQuery(problem, cost, theirs), before, told)
+        ask = PersonQuery(problem, cost, theirs)
+        ready.fit(ask)
+        with limited_time(time_limit):
+            return self._searched(ready, ask, before, told)
 
     def _searched(self, ready: AdviceSolver, ask: PersonQuery, before: Row, told: RowVerdict) -> Advice:
         """Solve, decode and ask the audit; then prove that nothing is cheaper, or try what may be."""
@@ -134,7 +147,7 @@ class Cheapest:
         most = np.inf if judged is None else judged.most
         certificate, better = ready.proof(ask, self._accepts(ask), most)
         for _ in range(MOST_BETTER):
-            if better is None or (most < np.inf and certificate.bound >= most * (1 - COST_SLACK)):
+            if better is None or is_late() or (most < np.inf and certificate.bound >= most * (1 - COST_SLACK)):
                 break
             other, _ = self._tried(ask, before, better)  # a place that a proof could not rule out
             if other is None or other.broken or other.price >= most:
@@ -207,11 +220,13 @@ class Cheapest:
     ) -> Advice:
         """Say what was found and what is proved of it."""
         bound = 0.0 if certificate is None else certificate.bound
+        proved = judged is not None and not judged.broken and judged.price - bound <= COST_SLACK * judged.price
+        if not proved and is_late():
+            note = f"{note} {OUT_OF_TIME}".strip()
         if judged is None:
             least = 0.0 if bound == np.inf else bound
             said = _told(told) | {"note": note, "certificate": certificate}
             return Advice(before, before, {}, np.inf, least, False, Status.STOPPED_EARLY, **said)
-        proved = judged.price - bound <= COST_SLACK * judged.price and not judged.broken
         if certificate is not None and not proved:
             note = f"{note} {UNPROVED}".strip()
         said = _told(judged.told, judged.broken)
@@ -247,6 +262,7 @@ def cheapest(
     limits: LimitsLike = None,
     cost: str = "l1",
     own: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
 ) -> Any:
     """Return the cheapest change of a person's row in a table that reaches the goal; a list for a list of queries.
 
@@ -263,6 +279,8 @@ def cheapest(
         cost: "l1", "l2" or "l0", of the costs that limits give to columns: a standard deviation of a number (or its
             `unit`), a flip of a boolean and a switch of a category cost 1 unless `cost` says otherwise.
         own: limits of this person (or of all of several), by column, in place of everybody's.
+        time_limit: seconds for each person after which the search and the proof begin nothing more. The best change so
+            far is audited, and its bound is what is proved by then; training and the audit take their own time.
 
     >>> import pandas
     >>> frame = pandas.DataFrame({"hours": [1, 2, 3, 6, 7, 9], "passed": ["no", "no", "no", "yes", "yes", "yes"]})
@@ -274,9 +292,9 @@ def cheapest(
     ready = Cheapest(people, model, limits)
     match query:
         case Query():
-            return ready.of(query, cost, own)
+            return ready.of(query, cost, own, time_limit)
         case list() | tuple():
-            return [ready.of(each, cost, own) for each in query]
+            return [ready.of(each, cost, own, time_limit) for each in query]
     raise DataError(
         f"query: must be an oar.Query(row, goal=…) or a list of them, got an object of type {type(query).__name__}."
     )

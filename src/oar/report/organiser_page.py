@@ -55,7 +55,7 @@ def organiser_page(facts: Facts, *, title: str | None = None) -> str:
         tag("h1", heading),
         tag("p", _with_options(facts["answer"]), class_="answer" if good else "answer no"),
         glance(facts),
-        tag("p", facts["explanation"], class_="aside"),
+        *(tag("p", text, class_="aside") for text in (facts["explanation"], facts.get("late")) if text),
         _asked(asked),
         *(tag("section", tag("h2", name), write(facts), id=key) for key, name, write in SECTIONS),
         tag("footer", *(tag("p", text) for text in (facts.get("rounding"), FOOTER) if text)),

@@ -1,7 +1,7 @@
 """The cells of a study: single questions, in grids or lists.
 
-A cell is (model, query, budget, participation, seed). Its key, the same text in every process, identifies it in a
-store, and contains everything that distinguishes its answer from another cell's of the same study.
+A cell is (model, query, budget, participation, seed, most). Its key, the same text in every process, identifies it in
+a store, and contains everything that distinguishes its answer from another cell's of the same study.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from oar.actions.participation import check_most
 from oar.actions.perturb import check_budget
 from oar.checks import check_that, choose, is_listing, is_number, is_whole
 from oar.errors import DataError, OptionError
 
 AXES = ("model", "query", "budget", "participation", "seed")
+MOST = "most"  # which a key names only where it is set, so that stores from before there was such an axis go on
+PARTS = (*AXES, MOST)
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Cell:
     """One question of a study: model and query by name, and what is None where it is the problem's own.
 
     The budget is common, or a factor on everyone's own where those differ. The participating share is drawn at random;
-    the seed is that of this draw, and of a model that has one.
+    the seed is that of this draw, and of a model that has one. `most` is how many labels may change, or members leave.
     """
 
     model: str
@@ -32,21 +35,25 @@ class Cell:
     budget: float | None
     participation: float | None
     seed: int | None
+    most: int | None = None
 
     @property
     def key(self) -> str:
         """The cell's identity: its parts as JSON, always in the same order and words."""
-        parts = {name: getattr(self, name) for name in AXES}
+        more = (MOST,) * (self.most is not None)
+        parts = {name: getattr(self, name) for name in (*AXES, *more)}
         return json.dumps(parts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The problem's own values, for axes that are left out; `no_budgets` says why other budgets are impossible."""
+    """The problem's own values, for axes that are left out; `no_…` says why other budgets or numbers are impossible."""
 
     budget: float | None
     participation: float | None
     no_budgets: str = ""
+    no_most: str = ""
+    of_best: bool = False  # shares are of those among whom the most useful are chosen
 
 
 def grid(
@@ -55,6 +62,7 @@ def grid(
     budgets: Any = None,
     participation: Any = None,
     seeds: Any = None,
+    most: Any = None,
 ) -> list[Cell]:
     """Return every combination, in the order of the table; `names` are the names of models and of queries."""
     return [
@@ -64,6 +72,7 @@ def grid(
             _axis("budgets", budgets, own.budget, lambda value: _budget(value, own, "budgets")),
             _axis("participation", participation, own.participation, lambda value: _share(value, own)),
             _axis("seeds", seeds, None, _seed),
+            _axis(MOST, most, None, lambda value: _most(value, own, MOST)),
         )
     ]
 
@@ -76,7 +85,7 @@ def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Defaults
     for place, given in enumerate(cells):
         check_that(isinstance(given, Mapping), f"cells[{place}]", "a dict such as {'budget': 0.5, 'seed': 1}", given)
         for name in given:
-            choose(f"cells[{place}]", name, AXES)
+            choose(f"cells[{place}]", name, PARTS)
         found.append(
             Cell(
                 _named("model", given.get("model"), names[0], place),
@@ -84,6 +93,7 @@ def listed(cells: Any, names: tuple[Sequence[str], Sequence[str]], own: Defaults
                 _budget(given["budget"], own, f"cells[{place}] budget") if "budget" in given else own.budget,
                 _share(given["participation"], own) if "participation" in given else own.participation,
                 _seed(given["seed"]) if given.get("seed") is not None else None,
+                _most(given[MOST], own, f"cells[{place}] {MOST}") if MOST in given else None,
             )
         )
     return list(dict.fromkeys(found))
@@ -114,8 +124,14 @@ def _budget(value: Any, own: Defaults, argument: str) -> float:
     return check_budget(value, argument) + 0.0  # −0 is 0
 
 
+def _most(value: Any, own: Defaults, argument: str) -> int:
+    if own.no_most:
+        raise OptionError(f"{argument}: {own.no_most}")
+    return check_most(value)
+
+
 def _share(value: Any, own: Defaults) -> float:
-    if own.participation is None:
+    if own.participation is None and not own.of_best:
         raise OptionError(
             "participation: is a random share of everyone, and the problem's action says who takes part; leave out "
             "either this or its participants."

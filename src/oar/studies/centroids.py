@@ -47,6 +47,7 @@ def has_quick_cells(problem: Problem, solver: Any) -> bool:
     """Report whether cells with a common budget and a random share are answered here: see the conditions."""
     return (
         type(problem.model) is NearestCentroid
+        and not problem.over_rounds
         and (solver == "auto" or solver == "exact" or isinstance(solver, Exact))
         and problem.only_free_moves
         and problem.allowance.single

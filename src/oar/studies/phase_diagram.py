@@ -1,4 +1,4 @@
-"""The phase diagram: budget × participation → how often the goal is reached, over queries and seeds.
+"""The phase diagram: budget (or `most`) × participation → how often the goal is reached, over queries and seeds.
 
 Darker squares have higher rates, which are also printed, and a line surrounds rates of at least one half. Missing and
 failed cells are hatched; so is a square with unfinished cells, over its present colour.
@@ -15,7 +15,8 @@ import numpy as np
 from oar.errors import DataError
 from oar.pictures.colours import BLACK, GREY, VERMILLION
 from oar.pictures.numbers import number, shortened
-from oar.studies.result import TO_COME, extent
+from oar.studies.cells import MOST
+from oar.studies.result import TO_COME, extent, panels_of, rates_of
 
 if TYPE_CHECKING:
     from oar.studies.result import Study
@@ -35,36 +36,37 @@ def draw(study: Study) -> Any:
 
     from oar.pictures.figures import Picture
 
-    table, rates = study.table(), study.success_rate()
-    if not len(rates):
+    table = study.table()
+    if not len(rates_of(table)):
         raise DataError(f"study: must have a cell that is done to be drawn, got none in {study.path}; run it first.")
-    budgets, shares = (np.unique(table[name].fillna(np.nan)) for name in ("budget", "participation"))
-    models = list(dict.fromkeys(table["model"]))
-    across = min(ACROSS, len(models))
-    down = -(-len(models) // across)
+    far, panels = panels_of(table)
+    budgets, shares = (np.unique(table[name].astype(float)) for name in (far, "participation"))
+    across = min(ACROSS, len(panels))
+    down = -(-len(panels) // across)
     wide = float(np.clip(0.52 * budgets.size, 2.6, 5.2))
     high = float(np.clip(0.44 * shares.size, 1.2, 4.2))
     figure = Picture(figsize=(across * (wide + 0.5) + 1.4, down * (high + 0.75) + 0.8), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     colours = LinearSegmentedColormap.from_list("rate", ["#F4F6F9", "#9CC3E0", "#0072B2", "#003B5C"])
     for place, axes in enumerate(grid.flat):
-        if place >= len(models):
+        if place >= len(panels):
             axes.set_axis_off()
             continue
-        unfinished = table[(table["model"] == models[place]) & table["status"].isin(TO_COME)]
+        name, cells = panels[place]
         coming = np.zeros((shares.size, budgets.size), dtype=bool)
-        coming[*_places(unfinished, budgets, shares)] = True
-        own = rates[rates["model"] == models[place]]
+        coming[*_places(cells[cells["status"].isin(TO_COME)], far, budgets, shares)] = True
+        own = rates_of(cells)
         known = np.full((shares.size, budgets.size), np.nan)  # how often the goal is reached, where that is known
-        known[*_places(own, budgets, shares)] = own["rate"]
+        known[*_places(own, far, budgets, shares)] = own["rate"]
         _panel(axes, known, coming, colours)
-        axes.set_title(textwrap.fill(shortened(models[place], LONGEST), int(TITLE_LETTERS * wide)), fontsize=9.5)
+        axes.set_title(textwrap.fill(shortened(name, LONGEST), int(TITLE_LETTERS * wide)), fontsize=9.5)
         _ticks(axes, budgets, shares)
         if place % across == 0:
             axes.set_ylabel("share that takes part", fontsize=9)
-        if place + across >= len(models):
+        if place + across >= len(panels):
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel("factor on everyone's budget" if study.factors else "budget", fontsize=9)
+            what = "labels or leavers" if far == MOST else "factor on everyone's budget" if study.factors else "budget"
+            axes.set_xlabel(what, fontsize=9)
     bar = figure.colorbar(ScalarMappable(Normalize(0, 1), colours), ax=list(grid.flat), fraction=0.05, pad=0.02)
     bar.set_label("share of cells with the goal", fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
@@ -74,9 +76,10 @@ def draw(study: Study) -> Any:
     return figure
 
 
-def _places(rows: Any, budgets: Any, shares: Any) -> tuple[Any, Any]:
+def _places(rows: Any, far: str, budgets: Any, shares: Any) -> tuple[Any, Any]:
     """Return in which rows and columns of a panel the rows of a table are."""
-    return np.searchsorted(shares, rows["participation"]), np.searchsorted(budgets, rows["budget"])  # NaN is last
+    across = rows[far].astype(float)
+    return np.searchsorted(shares, rows["participation"]), np.searchsorted(budgets, across)  # NaN is last
 
 
 def _panel(axes: Any, rates: Any, coming: Any, colours: Any) -> None:

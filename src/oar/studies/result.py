@@ -11,7 +11,7 @@ from oar.errors import OptionError, StorageError
 from oar.files import replace_atomically, write_text
 from oar.people.tables.spreadsheet import harmless_csv
 from oar.pictures.notebook import ShownAsText
-from oar.studies.cells import AXES
+from oar.studies.cells import AXES, MOST
 from oar.studies.rows import COUNTS, FLAGS, JSON
 from oar.studies.store.database import Store
 from oar.typing import FilePath
@@ -29,6 +29,27 @@ def extent(table: pandas.DataFrame) -> str:
     """Return the numbers of queries and draws of a table's cells, in words."""
     queries, draws = table["query"].nunique(), max(1, table["seed"].nunique(dropna=False))
     return f"{queries:,} {'query' if queries == 1 else 'queries'} and {draws:,} {'draw' if draws == 1 else 'draws'}"
+
+
+def panels_of(table: pandas.DataFrame) -> tuple[str, list[tuple[str, pandas.DataFrame]]]:
+    """Return what is drawn from left to right, budgets or numbers of labels and leavers, and a table for each panel.
+
+    Where both differ, each number has a panel of its own.
+    """
+    if MOST not in table:
+        return "budget", [(str(model), some) for model, some in table.groupby("model", sort=False)]
+    if table["budget"].nunique(dropna=False) <= 1:
+        return MOST, [(str(model), some) for model, some in table.groupby("model", sort=False)]
+    each = table.groupby(["model", MOST], sort=False, dropna=False)
+    return "budget", [(f"{model}, {MOST} {number}", some) for (model, number), some in each]
+
+
+def rates_of(table: pandas.DataFrame) -> pandas.DataFrame:
+    """Return how often the goal is reached in a table's finished cells, as `Study.success_rate` does."""
+    done = table[table["status"] == "done"]
+    by = ["model", "participation", "budget", *(name for name in (MOST,) if name in done)]
+    grouped = done.groupby(by, dropna=False, sort=False)["success"]
+    return grouped.agg(rate=lambda values: float(values.mean()), cells="size").reset_index()
 
 
 @dataclass(frozen=True)
@@ -49,7 +70,7 @@ class Study(ShownAsText):
             return cls(Path(store).absolute())
 
     def table(self, timing: bool = False) -> pandas.DataFrame:
-        """Return a row for each cell, by model, query, participation, budget and seed.
+        """Return a row for each cell, by model, query, participation, budget, seed and `most`, if cells have that.
 
         `success`, `loss` and all findings about a plan are the audit's; `gap`, `bound`, `exact` and `passes` are the
         solver's. Failed cells have an `error`. With `timing` there are `seconds` too, which differ between runs.
@@ -66,13 +87,17 @@ class Study(ShownAsText):
             )
 
         def place(row: dict[str, Any]) -> tuple:
-            numbers = [(row[name] is not None, row[name] or 0) for name in ("participation", "budget", "seed")]
+            numbers = [(row[name] is not None, row[name] or 0) for name in ("participation", "budget", "seed", MOST)]
             return places["models"][row["model"]], places["queries"][row["query"]], *numbers
 
         rows.sort(key=place)
         names = list(rows[0]) if rows else [*AXES, "status"]
+        if any(row[MOST] is not None for row in rows):
+            names.insert(len(AXES), names.pop(names.index(MOST)))
+        else:
+            names = [name for name in names if name != MOST]
         frame = pandas.DataFrame({name: [row[name] for row in rows] for name in names}, columns=names)
-        kinds = dict.fromkeys(("seed", *COUNTS), "Int64") | dict.fromkeys(FLAGS, "boolean")
+        kinds = dict.fromkeys(("seed", MOST, *COUNTS), "Int64") | dict.fromkeys(FLAGS, "boolean")
         kinds |= dict.fromkeys(TEXTS, "string")
         numbers = dict.fromkeys([name for name in names if name not in kinds], "float64")
         frame = frame.astype({name: kind for name, kind in (kinds | numbers).items() if name in names})
@@ -86,14 +111,11 @@ class Study(ShownAsText):
             return bool(store.meta().get("factors"))
 
     def success_rate(self) -> pandas.DataFrame:
-        """Return how often the goal is reached, over queries and seeds, by model, participation and budget.
+        """Return how often the goal is reached, over queries and seeds, by model, participation, budget and `most`.
 
         `rate` is the rate among finished cells; `cells` is their number.
         """
-        done = self.table()
-        done = done[done["status"] == "done"]
-        grouped = done.groupby(["model", "participation", "budget"], dropna=False, sort=False)["success"]
-        return grouped.agg(rate=lambda values: float(values.mean()), cells="size").reset_index()
+        return rates_of(self.table())
 
     @with_near_names
     def to_parquet(self, path: FilePath, timing: bool = False) -> None:
@@ -120,7 +142,10 @@ class Study(ShownAsText):
         write_text(path, text)
 
     def plot(self) -> Figure:
-        """Return the phase diagram: budget × participation → how often the goal is reached; a panel for each model."""
+        """Return the phase diagram: budget × participation → how often the goal is reached; a panel for each model.
+
+        Where only the numbers of labels or leavers differ (`most`), these take the place of budgets.
+        """
         from oar.studies.phase_diagram import draw
 
         return draw(self)

@@ -10,8 +10,8 @@ from typing import Any
 from oar.checks import check_kind, check_that, is_listing, is_text, with_near_names
 from oar.errors import DataError, OptionError
 from oar.problem import Problem, Query, as_model
-from oar.progress import is_shown, live_line
-from oar.solvers.registry import check_known
+from oar.progress import is_shown, limited_time, live_line
+from oar.solvers.registry import EffortLike, check_known, default_effort
 from oar.studies.cells import Cell, grid, listed
 from oar.studies.executors.executors import check_executor
 from oar.studies.executors.running import run
@@ -33,36 +33,44 @@ def study(
     queries: Sequence[Query] | Mapping[str, Query] | None = None,
     models: Sequence[ModelLike] | Mapping[str, ModelLike] | None = None,
     seeds: Sequence[int] | None = None,
+    most: Sequence[int] | None = None,
     cells: Sequence[Mapping[str, object]] | None = None,
     store: FilePath = "study.db",
     solver: SolverLike = "auto",
+    effort: EffortLike = None,
+    time_limit: float | None = None,
     workers: int | None = None,
     client: Client | None = None,
     progress: bool | None = None,
 ) -> Study:
-    """Solve a problem for every combination of budgets, shares, queries, models and seeds, and store the results.
+    """Solve a problem for every combination of budgets, shares, queries, models, seeds and numbers; store the results.
 
     Every cell is audited. Finished cells survive a kill at any moment; the same call resumes there, and gives the same
     table in the end, to the last bit. Several processes may work on one file. A later call may extend the axes, and
-    must have the same people, action, solver and meaning of names.
+    must have the same people, action, solver, effort, time limit and meaning of names.
 
     Args:
-        problem: the problem; it gives the value of every axis that is left out.
+        problem: the problem, an `oar.OnlineProblem` too; it gives the value of every axis that is left out.
         budgets: common budgets; factors on everyone's own where those differ. For a custom action they are its reach,
             and it needs a method `scaled`.
-        participation: shares of everyone who take part, drawn at random and nested.
+        participation: shares of everyone who take part, drawn at random and nested; with `oar.Best`, shares of
+            those among whom the most useful are chosen.
         queries: the queries; a list, or a dict by names. The names of a list are "0", "1", ….
         models: the models; a list, or a dict by names. A list uses the models' own names.
         seeds: of the draw of the participants, and of models with a seed; by default those of problem and models.
-        cells: in place of a grid: a list of dicts of "model", "query" (names), "budget", "participation" and "seed".
+        most: for `oar.Relabel` and `oar.Withhold`: the largest numbers of labels that may change, or members who may
+            leave, in place of the action's own `most` or `share`.
+        cells: in place of a grid: a list of dicts of "model", "query" (names), "budget", "participation", "seed" and
+            "most".
         store: the SQLite file of the study.
-        solver: as in `oar.collective`; its effort is that of `oar.solvers.default_effort`.
+        solver: as in `oar.collective`.
+        effort: as in `oar.collective`, for every cell.
+        time_limit: as in `oar.collective`, for each cell.
         workers: the number of processes, each on one thread. None begins with this one, and adds as many as there are
             cores where that saves time.
         client: a `dask.distributed.Client` with workers to use instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
-    problem.only_one_refit("oar.study")
     check_executor(workers, client)
     check_known(solver)
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):
@@ -70,15 +78,17 @@ def study(
             "people: a study hands people to other processes, got a Dask collection, whose partitions stay with their "
             "workers; write it to Parquet and use oar.Population.from_parquet, or use people.loaded()."
         )
-    work = Work(problem, _named_models(problem, models), _named_queries(problem, queries), solver)
-    chosen = _chosen(work, cells, budgets=budgets, participation=participation, seeds=seeds)
+    with default_effort(effort) as level, limited_time(time_limit):  # which refuse what is none
+        named = _named_models(problem, models), _named_queries(problem, queries)
+    work = Work(problem, *named, solver, effort=level, time_limit=time_limit)
+    chosen = _chosen(work, cells, budgets=budgets, participation=participation, seeds=seeds, most=most)
     asked = {name: work.asked(Cell(next(iter(work.models)), name, None, None, None)) for name in work.queries}
     for name in work.models:  # models and queries that do not go together are told before the work begins
         for query in work.queries:
             work.asked(Cell(name, query, None, None, None))
     work.drawing(chosen)
     work.stamps = problem.people.stamps()  # before people are read, so that no change goes unnoticed
-    now = fingerprint(problem, work.own, solver, work.models, asked, work.effort)
+    now = fingerprint(problem, work.own, solver, work.models, asked, work.effort, time_limit)
     line = live_line(BETWEEN) if is_shown(progress) else nullcontext(lambda _: None)
     with line as tell, Store(store, create=True) as opened:
         with opened.founding() as known:

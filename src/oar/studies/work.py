@@ -27,12 +27,13 @@ import numpy as np
 from oar.actions import Perturb
 from oar.actions.choice import part_of, parts_of
 from oar.actions.own_action import Action, can_be_scaled, with_changes
-from oar.actions.participation import members_in_share
+from oar.actions.participation import Best, SomeOf, members_in_share
 from oar.checks import is_number
 from oar.errors import EngineError, OptionError
 from oar.models.fit.one_thread import one_thread
+from oar.online.stream import HISTORY
 from oar.problem import Problem, Query
-from oar.progress import check_interrupted
+from oar.progress import check_interrupted, limited_time
 from oar.recourse import audited, collective
 from oar.referee import MEMBERS
 from oar.referee.witnesses.refits import keeping_unmoved_refits
@@ -58,6 +59,18 @@ class WorkUnit:
         """The kind of the cells; cells of one kind take about the same time."""
         return self.cells[0].model
 
+    @property
+    def words(self) -> str:
+        """What is asked, in a few words."""
+        if len(self.cells) > 1:
+            return f"{len(self.cells):,} cells of {self.kind}"
+        cell, found = self.cells[0], [self.kind]
+        for name in ("budget", "participation", "seed", "most"):
+            value = getattr(cell, name)
+            usual = value is None or (name == "participation" and value == 1)
+            found += [] if usual else [f"{name} {value:g}"]
+        return ", ".join(found)
+
 
 @dataclass(eq=False)
 class Work:
@@ -70,6 +83,7 @@ class Work:
     draws: tuple[tuple[float, int], ...] = ()
     stamps: Any = None
     effort: EffortLevel = field(default_factory=current_effort)
+    time_limit: float | None = None  # of each cell
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,11 +100,10 @@ class Work:
         """The problem's own budget and share."""
         perturb, parts = part_of(self.problem.action, Perturb), parts_of(self.problem.action)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
-        # All take part, or a random share does; None for participants named in another way.
-        named = (1.0 if part.participants is None else part.participants for part in parts)
-        shares = {float(some) if is_number(some) else None for some in named}
+        shares = {_share_of(self.problem, part.participants) for part in parts}
         share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
-        return Defaults(budget, share, _no_budgets(self.problem))
+        best = self.problem.best is not None and share is not None
+        return Defaults(budget, None if best else share, _no_budgets(self.problem), _no_most(parts), best)
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return a cell's problem."""
@@ -98,15 +111,21 @@ class Work:
         model = _seeded(self.models[cell.model], cell.seed)
         if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
             model = self.kept.setdefault(f"{cell.model}/{cell.seed}", model)
-        return dataclasses.replace(self.problem, model=model, query=self.queries[cell.query], action=parts)
+        # Over rounds a list would be an action for each round.
+        action = parts[0] if len(parts) == 1 else parts
+        return dataclasses.replace(self.problem, model=model, query=self.queries[cell.query], action=action)
 
     def _acting(self, part: Any, cell: Cell) -> Any:
         changes: dict[str, Any] = {}
         if cell.participation == 1.0:
             changes = {"participants": None, "seed": None}
         elif cell.participation is not None:
-            own = part.seed if is_number(part.participants) else None
+            own = part.seed if is_number(_among(part.participants)) else None
             changes = {"participants": cell.participation, "seed": own if cell.seed is None else cell.seed}
+        if isinstance(part.participants, Best) and changes:
+            changes["participants"] = self._best(part, changes)
+        if isinstance(part, SomeOf) and cell.most is not None:
+            changes |= {"share": None, "most": cell.most}
         allowance = self.problem.allowance
         if isinstance(part, Perturb | Action) and cell.budget is not None:
             own_budgets = np.asarray(part.budget if isinstance(part, Perturb) else allowance.budget)
@@ -114,6 +133,13 @@ class Work:
         if isinstance(part, Action):
             return with_changes(part, allowance, changes)
         return dataclasses.replace(part, **changes)
+
+    def _best(self, part: Any, changes: Mapping[str, Any]) -> Any:
+        """Return the best of those who are drawn; all of them where they are not more than are to be chosen."""
+        drawn = dataclasses.replace(part, **changes)
+        enough = dataclasses.replace(self.problem, action=drawn).allowance.acting(self.problem.people.size).sum()
+        number, among = part.participants.number, changes["participants"]
+        return Best(number, among) if number < enough else among
 
     def asks_for(self, cell: Cell) -> Cell:
         """Return the cell without a seed that has no effect: equal questions have equal answers."""
@@ -184,9 +210,10 @@ class Work:
     def _answered(self, cell: Cell) -> Row:
         try:
             asked = self.problem_of(cell)
-            if self.solver == "auto" and side_by_side.suits(asked):
-                return row_of(audited(side_by_side.propose(asked), asked, MEMBERS))
-            return row_of(collective(asked, solver=self.solver, progress=False))
+            with limited_time(self.time_limit):
+                if self.solver == "auto" and not asked.over_rounds and side_by_side.suits(asked):
+                    return row_of(audited(side_by_side.propose(asked), asked, MEMBERS))
+                return row_of(collective(asked, solver=self.solver, progress=False))
         except (MemoryError, OSError, OptionError, EngineError):
             raise  # the machine's trouble, which another time may not be there; or options that suit no cell
         except Exception as error:  # a cell that fails is a result like any other, and says why
@@ -198,6 +225,32 @@ def answered(work: Work, unit: WorkUnit, alone: bool = False) -> list[Row]:
     """Answer a unit on one thread of linear algebra; with `alone` this call sets the limit itself."""
     with one_thread() if alone else nullcontext(), default_effort(work.effort):
         return work.answers(unit)
+
+
+def _among(participants: Any) -> Any:
+    """Return who may take part, be it that the best of them are chosen."""
+    return participants.among if isinstance(participants, Best) else participants
+
+
+def _share_of(problem: Any, participants: Any) -> float | None:
+    """Return which random share takes part, 1 for everybody; None for participants who are named in another way."""
+    who = _among(participants)
+    if is_number(who):
+        return float(who)
+    everybody = who is None or (problem.over_rounds and np.array_equal(who, problem.stream.when > HISTORY))
+    return 1.0 if everybody else None
+
+
+def _no_most(parts: Sequence[Any]) -> str:
+    """Return why cells cannot have numbers of labels or leavers, or ""."""
+    some = [part for part in parts if isinstance(part, SomeOf)]
+    if not some:
+        return "is how many labels may change, or members leave, and the problem's action has neither; leave it out."
+    if len(some) > 1:
+        return "would be of labels and of members who leave, and one number cannot be both; ask about them one by one."
+    if getattr(some[0], "soft", None) is not None:
+        return "is of labels that are flipped, and the problem's action changes soft labels a little; leave it out."
+    return ""
 
 
 def _no_budgets(problem: Problem) -> str:

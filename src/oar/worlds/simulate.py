@@ -11,8 +11,9 @@ import numpy as np
 from oar.checks import check_flag, with_near_names
 from oar.errors import DataError, OptionError
 from oar.models import Differentiable, NearestCentroid
-from oar.progress import check_interrupted, is_shown
+from oar.progress import check_interrupted, is_shown, limited_time
 from oar.signals.base import check_count
+from oar.solvers.registry import EffortLike, default_effort
 from oar.typing import PolicyLike
 from oar.worlds.collective import CollectiveActor, is_policy
 from oar.worlds.deployed.predictions import WorldQuery
@@ -28,7 +29,14 @@ from oar.worlds.world import World
 
 @with_near_names
 def simulate(
-    world: World, policy: PolicyLike = None, *, rounds: int, seed: int = 0, critical_masses: bool = True
+    world: World,
+    policy: PolicyLike = None,
+    *,
+    rounds: int,
+    seed: int = 0,
+    critical_masses: bool = True,
+    effort: EffortLike = None,
+    time_limit: float | None = None,
 ) -> Simulation:
     """Return an iterator over the rounds of a world; a round runs when it is requested.
 
@@ -43,6 +51,9 @@ def simulate(
             own, so another actor, or another policy, meets the same people.
         critical_masses: whether to search for every acting collective's critical mass in every round, which takes some
             log₂(members) more refits.
+        effort: as in `oar.collective`, for all that policies and other actors plan with solvers of this package.
+        time_limit: seconds after which the search for an actor's deed begins nothing more; the best so far is done.
+            None is no limit, and needed for the same bits of policies that plan.
 
     >>> import oar
     >>> from oar.worlds import Blobs, Operator, World
@@ -61,7 +72,10 @@ def simulate(
     for collective in world.collectives:
         for number in (0, rounds - 1):  # adoption is linear: its ends tell
             collective.adoption(number)
-    return Simulation(world, _policies(world, policy), int(rounds), check_seed(seed), critical_masses)
+    found = Simulation(world, _policies(world, policy), int(rounds), check_seed(seed), critical_masses)
+    found.bounds = effort, time_limit
+    with found.planning():  # which refuses what is none
+        return found
 
 
 class Simulation:
@@ -94,6 +108,7 @@ class Simulation:
         self.actors = tuple(sorted((*together, *others), key=before_decision, reverse=True))
         self.caps = {actor.name: actor.caps for actor in self.actors}  # whatever actors say of them later
         self._tables, self.ledger = Tables(), Ledger()
+        self.bounds: tuple[EffortLike, float | None] = None, None  # effort and seconds of every deed
         self._running = self._run()
         self._failed: Exception | None = None
 
@@ -142,6 +157,13 @@ class Simulation:
             for one in self:
                 on_round(one.number)
         return self._tables.frame(name)
+
+    @contextmanager
+    def planning(self) -> Iterator[None]:
+        """Let an actor search with the effort and the time that it may take."""
+        effort, seconds = self.bounds
+        with default_effort(effort), limited_time(seconds):
+            yield
 
     def lots(self, actor: Any) -> np.random.Generator:
         """Return the random numbers that draw an actor's members: the same in every round."""

@@ -357,3 +357,21 @@ def test_other_tools_words_are_not_guessed_at(tmp_path):
 
 def test_bounds_of_numpy_are_told_as_users_write_them():
     assert repr(Limit(lower=np.float64(1.5), upper=np.int64(3))) == repr(Limit(lower=1.5, upper=3))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_bounds_of_a_column_contradict_each_other_where_a_programme_says_so(seed):
+    """Against HiGHS, which takes every pair of columns."""
+    from scipy.optimize import linprog
+
+    from oar.actions.limits.limit import _both_possible
+
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        kind = str(rng.choice(["number", "integer"]))
+        column = Column("c", kind)
+        said = [("", {"c": float(rng.choice([-1, 1, -0.5, 3]))}, float(rng.integers(-6, 7)) / 2) for _ in range(2)]
+        rows, rights = [[each[1]["c"]] for each in said], [-each[2] for each in said]
+        whole = np.array([int(column.whole)])
+        found = linprog([0.0], A_ub=rows, b_ub=rights, bounds=[column.span], integrality=whole, method="highs")
+        assert _both_possible(said[0], said[1], {"c": column}) == (found.status != 2)

@@ -158,7 +158,7 @@ def test_what_a_file_cannot_say_is_told_in_a_line(folder, change, message):
         ("", "oar: query: must say who asks"),
         ("query = 3", "oar: budget: must say how far members may go"),
         ("[[cells]]\nquery = 3\nbugdet = 0.5", "oar: cells[0]: must be one of 'model', 'query', 'budget', "
-         "'participation', 'seed', got 'bugdet'. Did you mean 'budget'?"),
+         "'participation', 'seed', 'most', got 'bugdet'. Did you mean 'budget'?"),
         ("[[cells]]\nbudget = 0.5", "oar: query: must say who asks"),
         ("[[cells]]\nquery = 3", "oar: cells[0] budget: must say how far members may go"),
         ("[[cells]]\nquery = 3\nbudget = 1\n[[cells]]\nquery = 7", "oar: cells[1] budget: must say how far"),

@@ -10,6 +10,7 @@ from support.question_problems import QUICK, as_centroids, small_table, two_grou
 
 import oar
 from oar.models import LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
+from oar.questions.least import trials
 
 
 @pytest.mark.parametrize("norm", [1, 2, np.inf])
@@ -233,3 +234,27 @@ def test_losses_that_are_0_by_rounding_prove_nothing():
         answer = oar.break_even(oar.Problem(oar.Population(features, labels), model, query, oar.Perturb(30.0)))
         assert answer.individual.loss == 0
         assert answer.status == status
+
+
+def test_people_as_they_are_are_refitted_once_for_all_trials(monkeypatch):
+    from oar.referee.witnesses import refits
+
+    refit, seen = refits.refit, []
+
+    def spied(model, people, rows):
+        seen.append(bool((np.asarray(rows) == np.asarray(people.features)).all()))
+        return refit(model, people, rows)
+
+    monkeypatch.setattr(refits, "refit", spied)
+    rng = np.random.default_rng(0)
+    labels = np.arange(30) % 2
+    people = oar.Population(rng.normal(size=(30, 2)) + labels[:, None], labels)
+    problem = oar.Problem(people, oar.SoftmaxRegression(), oar.Query([0.0, 0.0], 1), oar.Perturb(0.2))
+    trying = trials.ProblemTrials(problem)
+    first, second = trying.solve(problem), trying.solve(trials.scaled(problem, 0.1))
+    assert sum(seen) == 1
+    assert len(seen) == 3
+    monkeypatch.undo()
+    alone = trials.ProblemTrials(problem).solve(trials.scaled(problem, 0.1))
+    assert alone.audit == second.audit  # to the last bit
+    assert first.audit.loss_before == second.audit.loss_before

@@ -192,3 +192,13 @@ def test_what_does_not_fit_the_world_raises() -> None:
 def test_labellers_by_count() -> None:
     actor = Labellers(QUERY, "yes", most=1, count=5)
     assert view_of(CENTROID, actor).mine.size == 5
+
+
+def test_a_search_ends_when_the_time_is_over(monkeypatch):
+    from oar.worlds.actors import choosing
+
+    looks = iter([False] * 3)
+    monkeypatch.setattr(choosing, "is_late", lambda: next(looks, True))
+    found = choosing.Greedy.__new__(choosing.Greedy)
+    found._spent, found.refits = 0, 60
+    assert [found._may_try for _ in range(5)] == [True] * 3 + [False] * 2

@@ -1,5 +1,6 @@
 """What collectives do: their plans against audits and other code, and what they promise against what happens."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from oar.worlds import (
     Individually,
     OneShot,
     Operator,
+    PlanAnew,
     PlanOnce,
     Replan,
     World,
@@ -342,3 +344,36 @@ def test_behind_a_scaler_policies_lower_the_loss_too(policy: Any) -> None:
     made = world(oar.models.Scaled(SOFTMAX), FullRefit())
     acted, nothing = (simulate(made, each, rounds=1).table()["loss"][0] for each in (policy, DoNothing()))
     assert acted < nothing - 0.05
+
+
+def test_a_limit_of_time_is_every_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    from oar import progress
+    from oar.worlds.policies import planned
+
+    solve, left = planned.collective, []
+
+    def spied(problem: Any, **given: Any) -> Any:
+        left.append((given["time_limit"], progress.deadline() - time.monotonic()))
+        return solve(problem, **given)
+
+    monkeypatch.setattr(planned, "collective", spied)
+    made = world(SOFTMAX, FullRefit(), share=0.5, rounds=2)
+    whole = list(simulate(made, Replan(), rounds=2, critical_masses=False))
+    assert left == [(None, np.inf)] * 2
+    left.clear()
+    hurried = list(simulate(made, Replan(time_limit=0), rounds=2, critical_masses=False, time_limit=50.0))
+    assert [limit for limit, _ in left] == [0, 0]
+    assert all(40.0 < seconds <= 50.0 for _, seconds in left)  # each has its own, and none is left afterwards
+    assert progress.deadline() == np.inf
+    for one, other in zip(hurried, whole, strict=True):
+        assert one.outcomes["us"].loss >= other.outcomes["us"].loss - 1e-9
+
+
+@pytest.mark.parametrize("policy", [Replan, PlanOnce, PlanAnew])
+def test_what_is_no_time_is_refused(policy: Any) -> None:
+    with pytest.raises(oar.errors.DataError, match="time_limit: must be a number of seconds"):
+        policy(time_limit=-1)
+    with pytest.raises(oar.errors.DataError, match="time_limit: must be a number of seconds"):
+        simulate(world(NEAREST, FullRefit()), DoNothing(), rounds=1, time_limit="soon")
+    with pytest.raises(oar.errors.OptionError, match="effort"):
+        simulate(world(NEAREST, FullRefit()), DoNothing(), rounds=1, effort="little")

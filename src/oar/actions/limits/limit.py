@@ -44,6 +44,7 @@ from oar.people.wording import counted, lined_up, nearest, shown
 from oar.typing import Frame, Label, LimitsLike, PlausibleLike
 
 Said = tuple[str, Mapping[str, float], float]
+BOUND_SLACK = 1e-7  # by which two bounds of a column may miss each other, as in HiGHS
 """A text, and what it states: factors α by column, and a constant c, of α·x + c ≤ 0."""
 DIRECTIONS = ("up", "down")
 MOST_COMPARED = 10_000  # people whose names are looked through for one that is near
@@ -452,11 +453,13 @@ def _refuse_contradictions(schema: Schema, pairs: list[tuple[Said, Said]]) -> No
 
 
 def _both_possible(one: Said, other: Said, columns: Mapping[str, Column]) -> bool:
-    """Report whether some values satisfy both statements: by a programme if they share columns."""
-    from scipy.optimize import linprog
-
+    """Report whether some values satisfy both statements: by a programme if they share one of several columns."""
     if not one[1].keys() & other[1].keys():
         return all(_least(factors, columns) + constant <= 0 for _, factors, constant in (one, other))
+    if len(one[1].keys() | other[1].keys()) == 1:  # two bounds of a column, of which tables have many
+        return _both_bound(columns[next(iter(one[1]))], one, other)
+    from scipy.optimize import linprog
+
     some = [columns[name] for name in sorted({*one[1], *other[1]})]
     rows, rights = [], []
     for _, factors, constant in (one, other):
@@ -467,6 +470,23 @@ def _both_possible(one: Said, other: Said, columns: Mapping[str, Column]) -> boo
     spans = [column.span for column in some]
     found = linprog(np.zeros(len(some)), A_ub=rows, b_ub=rights, bounds=spans, integrality=whole, method="highs")
     return found.status != 2
+
+
+def _both_bound(column: Column, *statements: Said) -> bool:
+    """Report whether some value of a column satisfies statements about it alone, up to the rounding of a programme."""
+    low, high = column.span
+    for _, factors, constant in statements:
+        factor = factors[column.name]
+        if not factor and constant > 0:
+            return False
+        if factor > 0:
+            high = min(high, -constant / factor)
+        elif factor < 0:
+            low = max(low, -constant / factor)
+    if column.whole:
+        low, high = float(np.ceil(low - BOUND_SLACK)), float(np.floor(high + BOUND_SLACK))
+    ends = [abs(end) for end in (low, high) if np.isfinite(end)]
+    return bool(low <= high + BOUND_SLACK * (1 + max(ends, default=0.0)))
 
 
 def _least(factors: Mapping[str, float], columns: Mapping[str, Column]) -> float:

@@ -14,7 +14,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.inputs.people import check_data
 from oar.cli.inputs.problem import ProblemArguments, asked_to_json
-from oar.cli.options import option
+from oar.cli.options import Search, option, share_of_time
 from oar.cli.terminal import Stage, clear_endings, stages
 from oar.errors import NumericsError
 
@@ -30,8 +30,10 @@ MANY, THIRDS = 1_000_000, (1 / 3, 2 / 3, 1.0)  # numbers from which on refits ta
 
 
 @given.asks
+@given.searches
 def plan(
     asked: ProblemArguments,
+    search: Search,
     out: Annotated[Path | None, option(help="Output folder; made if it does not exist.  [default: oar-plan]")] = None,
     group: given.Group = "",
     held_out: Annotated[
@@ -55,19 +57,20 @@ def plan(
     with clear_endings(), stages() as stage:
         check_data(asked.data, asked.example)
         folder = out or FOLDER
+        from oar.referee.witnesses.refits import keeping_unmoved_refits
         from oar.report.files.output_folder import staged
         from oar.report.plan.deliver import FILES, REPORT, check_folder, write_all
 
         earlier = check_folder(folder, force)
-        with staged(folder, REPORT, earlier, ours=FILES) as unfinished:
-            result, facts, published = _planned(asked, group, held_out, stage)
+        with staged(folder, REPORT, earlier, ours=FILES) as unfinished, keeping_unmoved_refits():
+            result, facts, published = _planned(asked, search, group, held_out, stage)
             stage("writing")
             asks, sha256 = asked_to_json(asked), asked.source.sha256
             name, files = write_all(unfinished, result, facts, published, asked=asks, sha256=sha256, whom=whom)
     typer.echo(_summary(facts, folder, files, name))
 
 
-def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: Stage) -> Any:
+def _planned(asked: ProblemArguments, search: Search, group: str, held_out: Path | None, stage: Stage) -> Any:
     """Plan, audit, and collect what is told about it."""
     import oar
     from oar.goals.held_out import held_out_people
@@ -76,23 +79,27 @@ def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: 
 
     stage("reading")
     source, problem = asked.source, asked.problem
+    search.check_has_effect(problem)
     groups = {group: _groups(source, group)} if group else {}
     others, known = (None, 0) if held_out is None else source.others(held_out)
     if others is not None:  # a file that does not fit is told before the work begins
         held_out_people(problem.people, problem.regresses, others)
     stage("planning", own_line=True)
-    result = _unless_needless(oar.collective(problem))
+    with share_of_time(2):  # the rest is for what is asked about the plan
+        result = _unless_needless(oar.collective(problem))
+        late = None if result.proposal.finished else search.told("the search for the plan was")
     stage("trying the card")
     published = publish(result)
-    stage("power")
-    power = _power(result, asked.seed)
+    stage("what parts of the plan can do", own_line=True)
+    with share_of_time(2):
+        power = _power(result, asked.seed)
     stage("how few, and what happens to others")
     origin = Origin(
         command=shlex.join(["oar", *sys.argv[1:]]),
         file=source.file,
         rows=len(source.frame),
         seed=asked.seed,
-        settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")},
+        settings={key: value for key, value in asdict(asked).items() if value not in (None, (), "")} | search.said,
     )
     facts = facts_of(
         result,
@@ -108,6 +115,7 @@ def _planned(asked: ProblemArguments, group: str, held_out: Path | None, stage: 
     facts["asked"]["query_filled"] = source.filled_of(asked.asked_of)
     facts["asked"]["percent"] = [name for name in source.frame.attrs.get("percent", ()) if name in source.frame]
     facts["held_out_left_out"] = known
+    facts["late"] = late or search.told("the search for how little suffices was")
     return result, facts, published
 
 
@@ -247,6 +255,7 @@ def _summary(facts: Any, folder: Path, names: list[str], plan: str) -> str:
         ("people who suffice", lambda many: least["people_told"] or f"at most {number(many)}", least["people_at_most"]),
     )
     rows.append(("status", f"{facts['status']}: {facts['explanation']}"))
+    rows += known_rows(("time", str, facts["late"]))
     rows.append(("card", facts["card"]["worth"] or facts["card"]["told"]))
     rows.append(("plan id", plan))
     if "moves.parquet" not in names:

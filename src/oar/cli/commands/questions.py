@@ -10,7 +10,7 @@ import typer
 from oar.cli import options as given
 from oar.cli.inputs.people import word
 from oar.cli.inputs.problem import ProblemArguments
-from oar.cli.options import option
+from oar.cli.options import Search, option, share_of_time
 from oar.cli.terminal import clear_endings, output, save_rows, stages, tell_limits, tell_written
 from oar.errors import OARError, OptionError
 from oar.people.wording import lined_up
@@ -20,8 +20,10 @@ MOST_GROUPS = 50
 
 
 @given.asks
+@given.searches
 def questions(
     asked: ProblemArguments,
+    search: Search,
     out: Annotated[Path | None, option(help="File to write the answers to, .csv or .json.")] = None,
     force: given.Force = False,
 ) -> None:
@@ -31,18 +33,19 @@ def questions(
     """
     with clear_endings(), stages() as stage:
         import oar
+        from oar.referee.witnesses.refits import keeping_unmoved_refits
 
         files = output(out, force)
         stage("reading")
         problem = asked.problem
-        rows = []
-        for question, asking in (
-            ("how far", oar.minimal_budget),
-            ("how many", oar.minimal_coalition),
-            ("break-even", oar.break_even),
-        ):
+        search.check_has_effect(problem)
+        questions = {"how far": oar.minimal_budget, "how many": oar.minimal_coalition, "break-even": oar.break_even}
+        rows: list[dict[str, Any]] = []
+        kept: dict[Any, Any] = {}  # the refit to people as they are, which is that of every audit
+        for question, asking in questions.items():
             stage(f"{question}?", own_line=True)
-            rows.append({"question": question} | _answered(asking, problem))
+            with share_of_time(len(questions) - len(rows)), keeping_unmoved_refits(kept):  # time for the others, too
+                rows.append({"question": question} | _answered(asking, problem))
         save_rows(rows, files)
     for row in rows:
         typer.echo(f"{row['question'] + '?':<13}{row['answer']}")
@@ -63,8 +66,10 @@ def _answered(asking: Any, problem: Any) -> dict[str, Any]:
 
 
 @given.asks
+@given.searches
 def leverage(
     asked: ProblemArguments,
+    search: Search,
     group: Annotated[str, option("--group", help="Answer for every group of this column of DATA.")] = "",
     shares: Annotated[
         str, typer.Option(help=f"Answer for random shares of the people, with commas between.  [default: {SHARES}]")
@@ -86,12 +91,19 @@ def leverage(
             raise OptionError("--participants: are what is compared here; use --group or --shares.")
         files = output(out, force)
         stage("reading")
-        rows = []
-        for name, members in _contenders(asked, group, shares or SHARES):
+        search.check_has_effect(asked.problem)
+        rows: list[dict[str, Any]] = []
+        contenders, cut = _contenders(asked, group, shares or SHARES), list[str]()
+        for name, members in contenders:
             stage(f"planning for {name}", own_line=True)
-            rows.append(_row(name, oar.collective(asked.but(participants=members).problem)))
+            with share_of_time(len(contenders) - len(rows)):
+                found = oar.collective(asked.but(participants=members).problem)
+                cut += [name] if search.told(name) and not found.proposal.finished else []
+            rows.append(_row(name, found))
         save_rows(rows, files)
     typer.echo(_shown(group or "share", rows))
+    if cut:
+        typer.echo(f"\nThe time was over before the search for {', '.join(cut)} was; more time may find more.")
     tell_limits(asked.problem)
     tell_written(files)
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from oar.cli.options import option
+from oar.cli import options as given
+from oar.cli.options import Search, option
 from oar.cli.terminal import clear_endings, output, tell_limits
 from oar.errors import OptionError
 
@@ -17,7 +18,7 @@ DATABASE = b"SQLite format 3\0"  # how such a file begins
 MOST_COLUMNS = 10  # budgets in the table that is printed
 # A line with \\b keeps the lines of a paragraph as they are.
 EXAMPLE = """\b
-Example: oar study study.toml --workers 2 --export cells.parquet --figure phase.png
+Example: oar study study.toml --workers 2 --time-limit 60 --export cells.parquet --figure phase.png
 with study.toml:
     example = "german-credit"             # or: data = "people.csv", target = "approved"
     goal = "good"                         # this, and all keys up here, as options of oar plan
@@ -27,9 +28,11 @@ with study.toml:
     queries = [1, 4]                      # rows of the data, or files
     models = ["softmax", "naive-bayes"]
     seeds = [0, 1]                        # of the draws
+    # most = [5, 10]                      # with relabel or withhold above: labels or leavers
 """
 
 
+@given.bounds_cells
 def study(
     file: Annotated[
         Path,
@@ -37,6 +40,7 @@ def study(
             metavar="STUDY", help="A TOML file; or the store of a study, to make only a table and a figure."
         ),
     ],
+    search: Search,
     store: Annotated[Path | None, option("--store", help="The SQLite file of the study.  [default: STUDY.db]")] = None,
     workers: Annotated[
         int | None, option(min=1, help="The number of processes.  [default: as many as cores, where that saves time]")
@@ -58,7 +62,7 @@ def study(
         tables = output(export, force and bool(export), TABLES, "--export")
         pictures = output(figure, force and bool(figure), PICTURES, "--figure")
         toml = file.suffix.lower() == ".toml"
-        found, problems = _run(file, store, workers) if toml else _opened(file, store, workers)
+        found, problems = _run(file, store, workers, search) if toml else _opened(file, store, workers, search)
         for path in pictures:  # first, because of a study without an answer there is a table, but no figure
             found.figure(path)
         for path in tables:
@@ -68,7 +72,7 @@ def study(
         tell_limits(problem)
 
 
-def _run(file: Path, store: Path | None, workers: int | None) -> tuple[Any, list[Any]]:
+def _run(file: Path, store: Path | None, workers: int | None, search: Search) -> tuple[Any, list[Any]]:
     """Return a study as its file says, with all its cells done, and its problem."""
     import oar
     from oar.cli.inputs.study_file import in_its_own_words, read_study
@@ -76,15 +80,19 @@ def _run(file: Path, store: Path | None, workers: int | None) -> tuple[Any, list
     with in_its_own_words():
         said = read_study(file)
         problem, arguments = said.problem, said.arguments
+    if all(model.plain_means for model in arguments["models"].values()):
+        search.check_has_effect(problem)
+    arguments |= {"effort": search.level, "time_limit": search.time_limit}
     return oar.study(problem, **arguments, store=store or said.store, workers=workers), [problem]
 
 
-def _opened(file: Path, store: Path | None, workers: int | None) -> tuple[Any, list[Any]]:
+def _opened(file: Path, store: Path | None, workers: int | None, search: Search) -> tuple[Any, list[Any]]:
     """Return a study as its store has it, and no problem."""
     import oar
 
-    for name, given in (("--store", store), ("--workers", workers)):
-        if given:
+    said = [f"--{name.replace('_', '-')}" for name in search.said]
+    for name, is_given in (("--store", store), ("--workers", workers), *((name, True) for name in said)):
+        if is_given:
             raise OptionError(f"{name}: is for a study that is run, and {file.name} is a store; leave it out.")
     first = b""
     if os.path.isfile(file):
@@ -104,25 +112,27 @@ def _summary(found: Any, written: list[Path]) -> str:
 
     from oar.people.wording import lined_up
     from oar.pictures.numbers import number
-    from oar.studies.result import TO_COME, extent
+    from oar.studies.result import TO_COME, extent, panels_of, rates_of
 
-    table, rates, counts, said = found.table(), found.success_rate(), found.counts, []
+    table, counts, said = found.table(), found.counts, []
+    across, panels = panels_of(table)
     coming = table[table["status"].isin(TO_COME)]
-    open_squares = {(row.model, _place(row.participation), _place(row.budget)) for row in coming.itertuples()}
-    reached = {(row.model, _place(row.participation), _place(row.budget)): row.rate for row in rates.itertuples()}
-    for model, some in rates.groupby("model", sort=False, dropna=False):
-        budgets = sorted(some["budget"].unique())
-        shown = budgets[:: -(-len(budgets) // MOST_COLUMNS)]
+    for model, cells in panels:
+        some = rates_of(cells)
+        budgets = sorted(some[across].astype(float).unique())
+        shown = budgets[:: -(-len(budgets) // MOST_COLUMNS) or 1]
         far = ("–" if math.isnan(budget) else number(float(budget)) for budget in shown)
-        lines = [("take part \\ budget", *far)]
+        lines = [(f"take part \\ {across}", *far)]
+        open_squares = set(_squares(cells[cells["status"].isin(TO_COME)], across))
+        reached = dict(zip(_squares(some, across), some["rate"], strict=True))
         for share in sorted(some["participation"].unique(), reverse=True):
-            squares = [(model, _place(share), _place(budget)) for budget in shown]
+            squares = [(_place(share), _place(budget)) for budget in shown]
             rate = [f"{reached[one]:.0%}" if one in reached else "" for one in squares]
             line = [told + "…" * (one in open_squares) for one, told in zip(squares, rate, strict=True)]
             lines.append(("as given" if math.isnan(share) else f"{100 * share:.4g} %", *line))
-        over = extent(table[table["model"] == model])
-        said += [f"{model}: how often the goal is reached, over {over}", lined_up(lines), ""]
-    if open_squares:
+        if len(some):
+            said += [f"{model}: how often the goal is reached, over {extent(cells)}", lined_up(lines), ""]
+    if len(coming):
         said.append("…: more of its cells are to come.")
     stood = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     ended = "Done." if counts["done"] == sum(counts.values()) else "Not done:"
@@ -130,6 +140,14 @@ def _summary(found: Any, written: list[Path]) -> str:
     if counts["failed"]:
         said.append("Cells that failed say why in the table's column `error`.")
     return "\n".join([*said, f"{ended} {stood} in {found.path}{files}"])
+
+
+def _squares(rows: Any, across: str) -> list[tuple[Any, Any]]:
+    """Return in which square each row of a table is."""
+    return [
+        (_place(share), _place(far))
+        for share, far in zip(rows["participation"], rows[across].astype(float), strict=True)
+    ]
 
 
 def _place(budget: float) -> Any:

@@ -1,7 +1,8 @@
 """A study as a TOML file: what `oar plan` has as options, and the axes of a grid.
 
 Keys at the top are the options of `oar plan` by their names there; [axes] are lists of budgets, participation, queries,
-models and seeds, or [[cells]] a list of cells in place of a grid. Files are looked for beside the TOML file.
+models, seeds and numbers of labels or leavers (`most`), or [[cells]] a list of cells in place of a grid. Files are
+looked for beside the TOML file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from oar.cli.inputs.problem import MODELS, NO_LIMITS, ProblemArguments, model_ca
 from oar.cli.options import about_files, about_people
 from oar.errors import DataError, OptionError, StorageError
 from oar.opening import read_toml
-from oar.studies.cells import AXES as PARTS
+from oar.studies.cells import PARTS
 
 if TYPE_CHECKING:
     from oar.problem import Problem
@@ -45,7 +46,7 @@ KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     ((*FILES, *TEXTS), "a text", is_text),
 )
 FILE_OPTIONS = tuple(inspect.signature(about_files).parameters)
-AXES = ("budgets", "participation", "queries", "models", "seeds")
+AXES = ("budgets", "participation", "queries", "models", "seeds", "most")
 SETTINGS = ("store", "solver")
 CALLED = {"id": "name", "not": "barred", "leave-out": "leave_out", "move-too": "move_too"}  # as `about_people` does
 
@@ -64,7 +65,7 @@ class StudyFile:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `oar.study` besides the problem."""
-        numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds")}
+        numbers = {name: self.axes.get(name) for name in ("budgets", "participation", "seeds", "most")}
         return numbers | {
             "cells": self._told_cells,
             "models": {name: model_called(name, self.asked.layout.plain, self.asked.seed) for name in self._models},

@@ -16,12 +16,14 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, parts_of
 from oar.checks import is_number
 from oar.errors import DataError, OptionError
+from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.progress import OnStep, is_late, silent
+from oar.progress import OnStep, is_late, silent, trying
 from oar.recourse import audited, planned
+from oar.referee.witnesses.refits import keeping_unmoved_refits, kept_refits
 from oar.solvers.registry import current_effort, default_effort
 
 Array = NDArray[np.float64]
@@ -49,6 +51,7 @@ class ProblemTrials:
 
     def __init__(self, problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> None:
         self.problem, self._settings, self._on_step, self.solves = problem, (solver, signal), on_step, 0
+        self._kept = kept_refits()  # the audit's refit to people as they are, which is that of every trial
 
     @property
     def signal(self) -> Any:
@@ -70,12 +73,22 @@ class ProblemTrials:
         self.solves += 1
         plans = [one.plan for one in known]
         starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
-        return planned(problem, *self._settings, self._on_step, starts)
+        with trying(_in_words(problem)), keeping_unmoved_refits(self._kept):
+            return planned(problem, *self._settings, self._on_step, starts)
 
     def still(self) -> Result:
         """Return the audited result if nobody moves."""
         nobody = np.zeros(self.problem.people.size, dtype=bool)
         return self.solve(with_members(self.problem, nobody))
+
+
+def _in_words(problem: Problem) -> str:
+    """Return what a trial tries, for lines of progress: how far how many may go."""
+    if not problem.moves:
+        return ""
+    able = int((problem.allowance.everyones(problem.people.size) > 0).sum())
+    who = counted(problem.best.number if problem.best else able, "member", "members")
+    return f"a {what_is_scaled(problem)} of {own_scale(problem):.4g} for {who}"
 
 
 def halve(

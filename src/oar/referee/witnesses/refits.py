@@ -105,13 +105,20 @@ MOST_KEPT = 32  # models whose refits are kept; of some, they hold people's feat
 _KEPT: ContextVar[UnmovedRefits | None] = ContextVar("kept", default=None)
 
 
+def kept_refits() -> UnmovedRefits:
+    """Return where refits of unmoved people are kept already; a new place where they are not."""
+    kept = _KEPT.get()
+    return {} if kept is None else kept
+
+
 @contextmanager
-def keeping_unmoved_refits(kept: Any) -> Iterator[None]:
+def keeping_unmoved_refits(kept: Any = None) -> Iterator[None]:
     """Keep refits of unmoved people in this dict while the block runs, and use those that are there.
 
-    They are the same refits, to the last bit: neither plans nor queries have a part in them.
+    They are the same refits, to the last bit: neither plans nor queries have a part in them. Without a dict they are
+    kept where they are already, or else until the block ends.
     """
-    token = _KEPT.set(kept)
+    token = _KEPT.set(kept_refits() if kept is None else kept)
     try:
         yield
     finally:

@@ -107,6 +107,13 @@ class AdviceSolver:
     def _checked(self, own: Mapping[str, Limit]) -> dict[str, Limit]:
         return {name: limit.within(self.encoding.schema[name]) for name, limit in own.items()}
 
+    def fit(self, ask: PersonQuery) -> None:
+        """Have the model fitted, where anybody's leads are asked for, before time is measured."""
+        if self.exact:
+            self._leads(ask.problem, 1.0)
+        elif self.space(ask).size:
+            _ = self._outputs
+
     def way(self, ask: PersonQuery, care: float = 1.0) -> ProposedChange:
         """Return the cheapest way that is found; `care` multiplies the margin by which the goal must lead."""
         space, problem = self.space(ask), ask.problem

@@ -3,7 +3,8 @@
 A part whose relaxed place is no change (an entry is not whole, a column is paid for in part, a rule is broken) is
 parted there; so is one with an entry that has no bounds, whose sign decides what rounding may do. The proof ends where
 no part can be cheaper than what was found by a share of 1e-6, or where a part cannot be parted: then its place is a
-change that may be cheaper, and is handed back to be tried.
+change that may be cheaper, and is handed back to be tried. Where the time for searches is over, no more parts are made:
+what is proved by then stays proved.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from oar.plans.individual.certificate import (
     leaf_bound,
     whole_part,
 )
+from oar.progress import is_late
 from oar.solvers.cheapest.multipliers import relaxed
 
 ENOUGH = 2e-7  # share of the cost to which the bound is brought
@@ -81,7 +83,7 @@ def prove(statement: Statement, most: float = np.inf) -> tuple[Certificate, Arra
         if bound >= enough:
             break
         parting = next(_partings(statement, node), None)
-        if not parting or visited > MOST_PARTS:
+        if not parting or visited > MOST_PARTS or is_late():
             better = None if parting else node.point
             break
         node.joined, parts, kept = parting

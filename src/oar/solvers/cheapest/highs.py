@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oar.models.training import Array
+from oar.progress import deadline
 
 PROVED = 1e-6  # share of the cost to which bound and cost agree
 GAP = 1e-9  # share that HiGHS may leave open; it also leaves 1e-6 of whatever units the costs are in,
@@ -47,7 +49,10 @@ class MixedIntegerProgramme:
     top: Array
 
     def answered(self) -> CheapestChange:
-        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much."""
+        """Ask HiGHS, and again in units in which what it leaves open is small, where it may have left too much.
+
+        Where the time for searches is over it is not asked at all, which is no answer.
+        """
         unit = 1 / (float(np.abs(self.costs).max()) or 1.0)
         first = self._once(unit)
         if not (first.finished or first.found):  # HiGHS gave up: its presolve can lose the last digits
@@ -60,6 +65,9 @@ class MixedIntegerProgramme:
     def _once(self, unit: float, presolve: bool = True) -> CheapestChange:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
+        left = deadline(SECONDS) - time.monotonic()
+        if left <= 0:
+            return CheapestChange(bound=0.0, finished=False)
         # Next to nothing is nothing to HiGHS, and has made it crash.
         rows = np.where(np.abs(self.rows) > NOTHING * np.abs(self.rows).max(axis=1, keepdims=True), self.rows, 0.0)
         answer = milp(
@@ -67,7 +75,7 @@ class MixedIntegerProgramme:
             constraints=LinearConstraint(rows, -np.inf, self.room),
             bounds=Bounds(self.bottom, self.top),
             integrality=self.whole.astype(int),
-            options={"mip_rel_gap": GAP, "time_limit": SECONDS, "presolve": presolve},
+            options={"mip_rel_gap": GAP, "time_limit": left, "presolve": presolve},
         )
         # Costs are never negative: what HiGHS calls infeasible or unbounded is infeasible.
         if answer.status == 2 or (answer.x is None and "infeasible" in str(answer.message).lower()):

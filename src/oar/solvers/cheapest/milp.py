@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from oar.actions.sets.norms import Norm
 from oar.models.training import Array
+from oar.progress import is_late
 from oar.solvers.cheapest.highs import NOWHERE, PROVED, CheapestChange, MixedIntegerProgramme, column_units
 from oar.solvers.cheapest.knapsack import TooManyNodes, filled
 from oar.solvers.cheapest.space import Leads, Space
@@ -320,6 +321,8 @@ def _least_squares(programme: Programme, first: CheapestChange) -> CheapestChang
         bound = max(bound, min(found.bound, cost))
         if cost - bound <= 0.1 * PROVED * cost:
             return CheapestChange(best, cost, bound)
+        if is_late():
+            break
         candidate = found.change
     proved = cost - bound <= PROVED * cost
     return CheapestChange(best, cost, bound, finished=proved)
@@ -395,7 +398,7 @@ def _fewest(programme: Programme, anyhow: CheapestChange) -> CheapestChange:
         alone, chosen = heapq.heappop(queue)
         if alone >= best.cost * (1 - 0.1 * PROVED):
             break
-        if tried == MOST_SETS:
+        if tried == MOST_SETS or is_late():
             return replace(best, bound=min(alone, unfinished), finished=False)
         tried += 1
         free = tuple(columns[place] for place in chosen)

@@ -22,6 +22,7 @@ from oar.models.differentiable import need_jax_functions
 from oar.models.training import Array
 from oar.people import Population
 from oar.problem import Problem
+from oar.progress import is_late
 from oar.solvers.cheapest.highs import CheapestChange
 from oar.solvers.cheapest.milp import Programme, solve
 from oar.solvers.cheapest.space import Leads, Space
@@ -150,7 +151,10 @@ def task_of_leads(space: Space, goal: Leads) -> PersonTask:
 
 
 def search(task: PersonTask, examples: Array) -> CheapestChange:
-    """Return a cheap change v that reaches the goal, if one is found; a cheaper one may exist."""
+    """Return a cheap change v that reaches the goal, if one is found; a cheaper one may exist.
+
+    Where the time for searches is over, no more steps are made, and what is found by then counts.
+    """
     space, best = task.space, CheapestChange(bound=0.0)
 
     def shortened(changes: list[Array], best: CheapestChange) -> CheapestChange:
@@ -161,8 +165,10 @@ def search(task: PersonTask, examples: Array) -> CheapestChange:
         return best
 
     for start in [np.zeros(space.size), *_places_of_others(task, examples)]:
+        if best.found and is_late():  # what others are is no programme: the first that reaches the goal is an answer
+            return best
         best = shortened(_in_a_row(task, start), best)
-    if not best.found:
+    if not best.found or is_late():
         return best
     reach = 1 + best.cost
     if space.kind == "l0":  # where going far is free
@@ -189,7 +195,7 @@ def _in_a_row(task: PersonTask, start: Array, width: float = 1.0, exact: bool = 
     if lack == 0 and here.any():
         found.append(here)
     for _ in range(STEPS):
-        ahead = _programme(task, here, width, exact)
+        ahead = None if is_late() else _programme(task, here, width, exact)
         if ahead is None:
             break
         there, lack = _merit(task, ahead)
@@ -243,6 +249,8 @@ def _programme(task: PersonTask, here: Array, width: float, exact: bool) -> Arra
 def _shortened(task: PersonTask, change: Array) -> Array:
     """Return a change that costs no more and still reaches the goal: no single step back does any longer."""
     for _ in range(MOST_SHORTENINGS):
+        if is_late():
+            return change
         tries = _steps_back(task.space, change)
         costs = np.array([task.space.cost(each) for each in tries])
         cheaper = costs < task.space.cost(change) * (1 - 1e-9)

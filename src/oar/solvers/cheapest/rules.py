@@ -21,6 +21,7 @@ from oar.actions.limits.links import Link
 from oar.actions.limits.rules import EncodedRule, Range, edges, holds
 from oar.models.training import Array
 from oar.plans.individual.certificate import RuleAlternative
+from oar.progress import is_late
 from oar.solvers.cheapest.highs import CheapestChange
 from oar.solvers.cheapest.space import NEARLY, Space, link_row
 
@@ -41,7 +42,7 @@ def branched(space: Space, solve: Callable[[Space], CheapestChange], most: int =
             break
         finished &= found.finished
         rule = here.broken(found.change) if found.found else None
-        if rule is None or solved >= most:
+        if rule is None or solved >= most or is_late():
             if rule is None and found.cost < best.cost:
                 best = replace(found, bound=best.bound)
             best, finished = replace(best, bound=min(best.bound, bound)), finished and rule is None

@@ -128,6 +128,7 @@ class Run:
                 mine = replace(unit, cells=tuple(self.store.take(unit.cells)))
                 if mine.cells:
                     began = time.monotonic()
+                    self._show(f"; trying {mine.words}")
                     self._flying[self.executor.start(mine)] = mine, began
             if self._flying:
                 done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
@@ -149,7 +150,10 @@ class Run:
         self._done += len(unit.cells)
         self._finished += 1
         self._failed += sum("error" in answer for answer in answers)
-        self.tell(f"{self._counted}; {self.pace.words(self.executor.number)}")
+        self._show()
+
+    def _show(self, more: str = "") -> None:
+        self.tell(f"{self._counted}; {self.pace.words(self.executor.number)}{more}")
 
     @property
     def _counted(self) -> str:

@@ -38,15 +38,19 @@ def fingerprint(
     models: Mapping[str, Any],
     queries: Mapping[str, Problem],
     effort: EffortLevel = EFFORTS["normal"],
+    time_limit: float | None = None,
 ) -> dict[str, Any]:
-    """Return a digest of each part, and a short description of each for messages; normal effort is not stored."""
-    usual = effort == EFFORTS["normal"]
-    solving = _solving(solver) if usual else (_solving(solver), effort)
+    """Return a digest of each part, and a short description of each for messages; what is usual is not stored."""
+    solving, said = _solving(solver), repr(solver)
+    if effort != EFFORTS["normal"]:
+        solving, said = (solving, effort), f"{solver} with effort {effort.name}"
+    if time_limit is not None:
+        solving, said = (solving, float(time_limit)), f"{said}, {time_limit:g} s for a cell"
     return {
         "kind": KIND,
-        "people": _part(problem.people, repr(problem.people)),
+        "people": _part(_arriving(problem), repr(problem.people)),
         "action": _part(_acting(problem, own), repr(problem.action)),
-        "solver": _part(solving, repr(solver) if usual else f"{solver} with effort {effort.name}"),
+        "solver": _part(solving, said),
         "models": {name: _model(model, problem) for name, model in models.items()},
         "queries": {name: _part(_asking(one), _words(one.query)) for name, one in queries.items()},
     }
@@ -138,6 +142,15 @@ def _part(value: Any, words: str) -> dict[str, Any]:
     more = {"compiled_by": found.compiled_by, "unknown": found.unknown, "places": found.places}
     said = shown(ADDRESS.sub("", words)).strip("'\"")
     return {"digest": found.digest, "words": said} | {name: one for name, one in more.items() if one}
+
+
+def _arriving(problem: Problem) -> Any:
+    """Return who is there; over rounds with when, and by which rule a model is updated."""
+    if not problem.over_rounds:
+        return problem.people
+    asked: Any = problem
+    rounds = asked.stream.when, asked.persons, asked.rule, asked.goal_for, asked.shared, asked.start
+    return problem.people, rounds
 
 
 def _acting(problem: Problem, own: Defaults) -> Any:

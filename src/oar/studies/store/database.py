@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from oar.checks import is_whole
 from oar.errors import StorageError
-from oar.studies.cells import AXES, Cell
+from oar.studies.cells import AXES, MOST, Cell
 from oar.studies.rows import FACTS, Row
 from oar.studies.store.leases import BEAT, lives, own_lease
 from oar.studies.store.validation import LONGEST, check_cells, check_layout, check_place, in_time, read_meta
@@ -279,5 +280,15 @@ class Store:
         """Return the full row of every cell."""
         names = [*AXES, "status", *_COLUMNS, "error", "seconds"]
         with self._told():
-            found = self._connection.execute(f"SELECT {', '.join(names)} FROM cells").fetchall()
-        return [dict(zip(names, row, strict=True)) for row in found]
+            found = self._connection.execute(f"SELECT key, {', '.join(names)} FROM cells").fetchall()
+        return [dict(zip(names, row[1:], strict=True)) | self._in_key(row[0]) for row in found]
+
+    def _in_key(self, key: str) -> dict[str, Any]:
+        """Return the part of a cell that only its key tells: how many labels or leavers, where it says so."""
+        try:
+            said = json.loads(key).get(MOST)
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise self._damaged(error) from error
+        if not (said is None or is_whole(said) and 0 <= said < 2**63):
+            raise self._damaged(ValueError(f"{MOST} {said!r}"))
+        return {MOST: said}

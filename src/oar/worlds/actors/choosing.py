@@ -29,6 +29,7 @@ from oar.checks import with_near_names
 from oar.errors import DataError, OARError, OptionError
 from oar.models import Centroids
 from oar.models.centroid.nearest_centroid import goal_loss
+from oar.progress import is_late
 from oar.solvers.discrete.greedy import falls
 from oar.tolerances import FALLS
 from oar.typing import Label
@@ -246,13 +247,18 @@ class Greedy:
         while found is not None:
             state, loss = found
             liked = self._liked(state, chosen)
-            if not liked:
+            if not liked or is_late():
                 break
             if state.retrained:
                 chosen, found = self._step(chosen, liked, loss)
             else:  # nothing can be confirmed in this round
                 chosen = [*chosen, liked[0]]
         return chosen, {"foreseen": loss, "refits": self._spent}
+
+    @property
+    def _may_try(self) -> bool:
+        """Whether there are refits and time left."""
+        return self._spent < self.refits and not is_late()
 
     def _after(self, chosen: list[int]) -> Outcome | None:
         self._spent += 1
@@ -264,7 +270,7 @@ class Greedy:
 
     def _step(self, chosen: list[int], liked: list[int], loss: float) -> tuple[list[int], Outcome | None]:
         """Make many changes at once if that helps, else half as many, else the best of a few; None if nothing helps."""
-        while self.batch > 1 and self._spent < self.refits:
+        while self.batch > 1 and self._may_try:
             several = [*chosen, *self._together(chosen, liked)]
             found = self._after(several)
             if found is not None and falls(loss, found[1]):
@@ -272,7 +278,7 @@ class Greedy:
             self.batch //= 2
         best: tuple[list[int], Outcome | None] = chosen, None
         for change in liked[:SHORTLIST]:
-            if self._spent >= self.refits:
+            if not self._may_try:
                 break
             found = self._after([*chosen, change])
             if found is not None and falls(loss, found[1]):

@@ -18,6 +18,7 @@ from oar.checks import check_kind, check_that, with_near_names
 from oar.errors import OptionError
 from oar.plans import LeverPlan
 from oar.problem import Problem
+from oar.progress import check_time_limit
 from oar.recourse import collective as planned
 from oar.typing import SignalLike, SolverLike
 from oar.worlds.actors.common import handed_in_before, handed_in_now, population
@@ -36,10 +37,15 @@ class PlanAnew:
     Args:
         solver: as in `oar.collective`.
         signal: as in `oar.collective`.
+        time_limit: as in `oar.collective`, for each plan.
     """
 
     solver: SolverLike = "auto"
     signal: SignalLike = "auto"
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self.time_limit)
 
     def __call__(self, view: CollectiveView) -> Deed:
         """Plan this round."""
@@ -53,7 +59,8 @@ class PlanAnew:
         action = view.collective.action
         parts = [replace(part, participants=mask) for part in parts_of(action)]
         problem = Problem(people, view.operator.model, view.collective.query, parts)
-        result = planned(problem, solver=self.solver, signal=self.signal, progress=False)
+        limit = self.time_limit
+        result = planned(problem, solver=self.solver, signal=self.signal, time_limit=limit, progress=False)
         plan: Any = result.plan
         moves = codes = leaves = None
         if part_of(action, Perturb) is not None:

@@ -27,6 +27,7 @@ from oar.checks import with_near_names
 from oar.errors import OptionError
 from oar.models import MLP, Centroids, GaussianNaiveBayes, PrototypeNetwork, Scaled
 from oar.models.autodiff.mlp import apply_layers
+from oar.progress import is_late
 from oar.typing import Label
 from oar.worlds.actors.common import Movers, code_of, fitting
 from oar.worlds.people.random_streams import drawn_count
@@ -94,6 +95,8 @@ def collided(
     points, sizes = bases.copy(), np.full(len(bases), 1.0)
     values, slopes = represent(points, query)
     for _ in range(steps):
+        if is_late():
+            break
         forward = points - sizes[:, None] * slopes
         pull = (2 * sizes * weight)[:, None]
         trial = near(bases, (forward + pull * bases) / (1 + pull))

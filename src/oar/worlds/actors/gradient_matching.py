@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from oar.checks import with_near_names
+from oar.progress import is_late
 from oar.typing import Label
 from oar.worlds.actors.common import Movers, code_of, fitting, handed_in_before, handed_in_now
 from oar.worlds.deployed.model import DeployedModel, deployed
@@ -73,6 +74,8 @@ class GradientMatching(Movers):
         radii = np.full(len(moves), self.budget)
         best, (highest, slopes) = moves, match(moves)
         for step in range(self.steps):
+            if is_late():
+                break
             length = FIRST * self.budget * (1 - step / self.steps)
             # Projecting twice costs nothing and takes off what rounding leaves outside.
             ahead = moves + self.norm.maximise(slopes, np.full(len(moves), length))

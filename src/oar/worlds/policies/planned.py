@@ -19,6 +19,7 @@ from oar.online import FullRefit, OnlineProblem, Rollout, Stream
 from oar.online.bound_training import bind, shares_units
 from oar.online.problem import GOAL_FOR
 from oar.online.stream import HISTORY
+from oar.progress import check_time_limit
 from oar.recourse import collective
 from oar.solvers import ProjectedGradient
 from oar.typing import SolverLike
@@ -43,13 +44,16 @@ class Replan:
         goal_for: "last": the goal is for the model after the last of these rounds; "every": after each of them.
         solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
             for a few steps of projected gradient: the world records the outcome.
+        time_limit: as in `oar.collective`, for each plan; that of `oar.worlds.simulate` holds beside it.
     """
 
     horizon: int = 1
     goal_for: str = "last"
     solver: SolverLike | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        check_time_limit(self.time_limit)
         whole = is_whole(self.horizon) and self.horizon >= 1
         check_that(whole, "horizon", "a whole number of rounds ≥ 1", self.horizon)
         choose("goal_for", self.goal_for, GOAL_FOR)
@@ -61,7 +65,7 @@ class Replan:
             return Deed()
         ahead = min(self.horizon, view.rounds - view.number)
         problem = problem_ahead(view, ahead, self.goal_for, real=True)
-        found = _planned(problem, self.solver)
+        found = _planned(problem, self.solver, self.time_limit)
         moves = found.plan.each[problem.stream.rows(0)][view.mine]
         return Deed(moves=moves, note={"promised": found.loss})
 
@@ -79,12 +83,15 @@ class PlanOnce:
         goal_for: "last": the goal is for the model after the last round; "every": after each round.
         solver: as in `oar.collective`; None for "auto" where that is exact and quick (nearest centroid), and otherwise
             for a few steps of projected gradient: the world records the outcome.
+        time_limit: as in `oar.collective`, for each plan; that of `oar.worlds.simulate` holds beside it.
     """
 
     goal_for: str = "last"
     solver: SolverLike | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        check_time_limit(self.time_limit)
         choose("goal_for", self.goal_for, GOAL_FOR)
 
     def begin(self) -> Callable[[CollectiveView], Deed]:
@@ -97,7 +104,7 @@ class PlanOnce:
                 return Deed()
             if not made:
                 problem = problem_ahead(view, view.rounds - view.number, self.goal_for, real=False)
-                found = _planned(problem, self.solver)
+                found = _planned(problem, self.solver, self.time_limit)
                 made.append((view.number, _Signals(problem, found.plan.each, found.loss)))
             first, signals = made[0]
             return signals.answered(view, view.number - first)
@@ -160,11 +167,11 @@ class _Signals:
         return Deed(moves=caps.norm.maximise(slopes, far), note=note)
 
 
-def _planned(problem: OnlineProblem, solver: Any) -> Any:
+def _planned(problem: OnlineProblem, solver: Any, time_limit: float | None) -> Any:
     """Return a plan for the problem, audited."""
     if solver is None:
         solver = "auto" if problem.model.plain_means else A_FEW_STEPS
-    return collective(problem, solver=solver, progress=False)
+    return collective(problem, solver=solver, time_limit=time_limit, progress=False)
 
 
 def _able(view: CollectiveView) -> bool:

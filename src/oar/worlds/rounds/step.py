@@ -55,10 +55,12 @@ class SimulationRound:
         return early + self._done(self._late, mine, crowd, state)
 
     def _done(self, actors: Sequence[Any], members: Sequence[Rows], crowd: Crowd, state: State) -> tuple[Act, ...]:
-        return tuple(
-            done_by(actor, self.simulation.caps[actor.name], self._view(actor, mine, crowd, state))
-            for actor, mine in zip(actors, members, strict=True)
-        )
+        found = []
+        for actor, mine in zip(actors, members, strict=True):
+            view = self._view(actor, mine, crowd, state)
+            with self.simulation.planning():
+                found.append(done_by(actor, self.simulation.caps[actor.name], view))
+        return tuple(found)
 
     def on_record(self, state: State, acts: tuple[Act, ...]) -> Crowd:
         """Return the crowd's records after this model's decision, which follows the actors before it."""
