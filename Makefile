@@ -36,6 +36,9 @@ test campaign test-lowest: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 
 test campaign test-lowest: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 test campaign test-lowest: export PYTHONDONTWRITEBYTECODE :=
 test campaign test-lowest: export OMP_NUM_THREADS := 1
+# Tests run what they compile for moments, and LLVM's optimising takes a third of what JAX costs them. XLA's own passes are
+# made all the same; campaigns and `test-lowest` run what is compiled as users have it.
+test: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
 
 # Two workers with one thread each have a core each; stealing work keeps most modules, and their fixtures, in one.
 test: $(STAMP)  ## Run all tests, doctests included

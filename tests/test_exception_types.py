@@ -33,7 +33,7 @@ def raised() -> list[tuple[str, str, str]]:
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 place = f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}"
                 found.append((place, ast.unparse(node.exc.func), text_of(node.exc.args[0])))
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "check_that":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check_that":
                 place, (argument, wanted) = f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node.args[1:3]
                 found.append((place, "DataError", f"{text_of(argument)}: must be {text_of(wanted)}"))
     return [one for one in found if not one[0].startswith("cli/")]

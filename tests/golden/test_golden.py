@@ -2,10 +2,22 @@
 
 import dataclasses
 
+import jax
 import pytest
 
 from .problems import PROBLEMS
 from .records import HERE, Record, answer, compare
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_as_for_users():
+    """Have what JAX compiles optimised, as where answers were recorded; `make test` leaves that out elsewhere."""
+    name = "jax_disable_most_optimizations"
+    before = jax.config.read(name)
+    jax.config.update(name, False)
+    jax.clear_caches()  # of what other tests have compiled
+    yield
+    jax.config.update(name, before)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
