@@ -188,10 +188,14 @@ def _level(effort: Any) -> EffortLevel:
     return effort if isinstance(effort, EffortLevel) else EFFORTS[choose("effort", effort, EFFORTS)]
 
 
-@cache
 def called(kind: type) -> str:
     """Return the name of a class of settings: ProjectedGradient's is "projected-gradient"."""
-    return WORD.sub("-", kind.__name__).lower()
+    return _hyphened(kind.__name__)
+
+
+@cache
+def _hyphened(name: str) -> str:
+    return WORD.sub("-", name).lower()
 
 
 def searching(settings: ProjectedGradient, usual: dict[str, Any]) -> ProjectedGradient:

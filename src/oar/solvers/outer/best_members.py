@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.errors import NumericsError
-from oar.plans import Proposal
+from oar.plans import MemberPlan, Proposal
 from oar.problem import Problem
 from oar.solvers.centroids.best_members import best_members
 from oar.solvers.centroids.exact import reach_of
@@ -171,6 +171,7 @@ class BestMembers(Wrapper):
             return _of_centroids(problem, number, plan, task.query)
         with default_effort(task.effort.trials):  # choices are compared by trials, and the best is planned for anew
             tried = _found(problem, number, plan, task.signal, task.query)
-        starts = [np.vstack([tried.plan.each, tried.plan.query_move])]
-        found = task.ask(problem=tried.plan.problem, starts=starts)
+        chosen = tried.plan
+        ends = [np.vstack([chosen.each, chosen.query_move])] if isinstance(chosen, MemberPlan) else []
+        found = task.ask(problem=chosen.problem, starts=ends)
         return replace(min(tried, found, key=_loss), exact=False, chosen=tried.chosen)
