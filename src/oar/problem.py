@@ -484,7 +484,8 @@ class Problem:
             changes |= {"participants": drawn if self.best is None else Best(self.best.number, drawn), "seed": None}
         changed = dataclasses.replace(perturb, **changes)
         parts = [changed if part is perturb else part for part in parts_of(self.action)]
-        return dataclasses.replace(self, action=parts)
+        # Over rounds a list of Perturbs is one for each round.
+        return dataclasses.replace(self, action=parts if len(parts) > 1 else changed)
 
     def of_model(self, model: Differentiable) -> Problem:
         """Return the same question of another model that people of this kind can be fitted to.

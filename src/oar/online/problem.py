@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oar.actions import Perturb
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.participation import Best, members, participation_mask
+from oar.actions.sets.cost_region import spreads_of
 from oar.checks import choose, is_flag, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
@@ -109,11 +111,6 @@ class OnlineProblem(Problem):
                 )
         choose("goal_for", self.goal_for, GOAL_FOR)
         object.__setattr__(self, "shared", _as_shared(self.shared, self.stream.people.size))
-        if self.stream.people.encoding is not None:
-            raise OptionError(
-                "stream: must have plain features, got a table with a schema, whose limits are not known over time; "
-                "hand in its coordinates (people.features) with its labels."
-            )
         check_retrained(self.model)
         # Of a class that nobody has it is the rule that says whether it can go on.
         object.__setattr__(self, "people", self.stream.people.lacking_classes())
@@ -188,6 +185,44 @@ class OnlineProblem(Problem):
         latest = np.full(self.persons.max() + 1, HISTORY)
         np.maximum.at(latest, self.persons, self.stream.when)
         return np.asarray(self.stream.when == latest[self.persons])
+
+    @cached_property
+    def measure(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The coordinates that somebody may move (r,), and what a unit of each costs (r,): 1 where there is no table.
+
+        Costs are the same in all rounds, with the spreads of everybody of all rounds as units.
+        """
+        if self.limits is None:
+            return np.arange(self.people.dimensions), np.ones(self.people.dimensions)
+        measured = self.measured(query=False)
+        return measured.columns, measured.costs
+
+    @cached_property
+    def settled_limits(self) -> Limits | None:
+        """The limits with units of today's spreads, so that costs stay as they are whoever moves later on."""
+        if self.limits is None:
+            return None
+        weights = self.people.first_row_weights
+        spreads = spreads_of(np.asarray(self.people.features, dtype=np.float64), weights / weights.sum())
+        columns = dict(self.limits.columns)
+        for column in self.people.table.schema:
+            limit = columns.get(column.name, FREE)
+            if column.kind in ("boolean", "category") or limit.unit is not None:
+                continue
+            spread = float(spreads[self.people.table.places[column.name]].max())
+            still = Limit(immutable=True)  # what never varies has no cost
+            columns[column.name] = dataclasses.replace(limit, unit=spread) if spread else still
+        return dataclasses.replace(self.limits, columns=columns)
+
+    def lengths(self, moves: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how far rows move (n,), of a table what that costs."""
+        columns, costs = self.measure
+        return self.allowance.norm.length(moves if self.limits is None else moves[:, columns] * costs)
+
+    def steepness(self, slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much a unit of move does at the most (n,), where the loss has these slopes (n, d)."""
+        columns, costs = self.measure
+        return self.allowance.norm.dual.length(slopes if self.limits is None else slopes[:, columns] / costs)
 
     @property
     def has_totals(self) -> bool:
@@ -305,8 +340,11 @@ def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
                 f"action[{number}]: must have the norm of the first round, {actions[0].norm}, got {one.norm}; "
                 "budgets and participants may differ from round to round."
             )
-        if one.limits is not None:
-            raise OptionError(f"action[{number}]: limits are for tables, which do not come in rounds; leave them out.")
+        if one.limits != actions[0].limits:
+            raise OptionError(
+                f"action[{number}]: must have the limits of the first round, because what a change costs and which "
+                "changes go together is the same for everybody; give limits of single rows as oar.Limits(own=…)."
+            )
     budgets, mask = np.zeros(stream.people.size), np.zeros(stream.people.size, dtype=bool)
     for number, one in enumerate(actions):
         rows = stream.rows(number)
@@ -316,7 +354,7 @@ def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
             raise DataError(f"action[{number}]: in round {number}, {reason}") from None
         budgets[rows] = allowance.budget
         mask[rows] = allowance.acting(rows.size)
-    return Perturb(budgets, norm=actions[0].norm, participants=mask)
+    return Perturb(budgets, norm=actions[0].norm, participants=mask, limits=actions[0].limits)
 
 
 def check_retrained(model: Any) -> None:
