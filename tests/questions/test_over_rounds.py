@@ -128,6 +128,14 @@ def test_the_query_alone_and_all_together_are_replayed(result):
     assert both.loss <= min(own.loss, result.loss) + 1e-9
 
 
+def test_a_study_has_the_answers_of_its_cells(result, tmp_path):
+    problem = result.problem
+    study = oar.study(problem, store=tmp_path / "study.sqlite", budgets=[0.2, 0.4], workers=1, progress=False)
+    for row in study.table().itertuples():
+        alone = oar.collective(problem.with_action(budget=row.budget))
+        assert (row.loss, row.success, row.effort) == (alone.loss, alone.success, alone.audit.effort)
+
+
 def test_robustness_rolls_the_rule_out(result):
     problem, rng = result.problem, np.random.default_rng((3, 0))
     found = result.plan.robustness(defection=0.4, draws=4, seed=3)
@@ -267,7 +275,6 @@ REFUSED = {
     "minimal_coalition": oar.minimal_coalition,
     "break_even": oar.break_even,
     "worth": lambda problem: oar.questions.worth(problem, oar.defences.TrimmedCentroids(0.1)),
-    "study": lambda problem: oar.study(problem, store="study.sqlite", budgets=[0.1]),
 }
 OF_RESULTS = {
     "card": lambda result: result.plan.card(),

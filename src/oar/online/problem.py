@@ -256,6 +256,18 @@ class OnlineProblem(Problem):
         """Whether there is a θ before the first round."""
         return self.start is not None or (self.has_history and self.remembers)
 
+    def named(self, part: Any) -> Any:
+        """Return whom a part of the action names as its participants; None for everybody of every round."""
+        after = self.stream.when > HISTORY
+        given = participation_mask(part.participants, part.seed, self.stream.people)
+        return None if given is None or np.array_equal(given, after) else part.participants
+
+    @property
+    def schedule(self) -> tuple[Any, ...]:
+        """Who arrives when and who is the same person, the rule, and what the goal and the budgets are for."""
+        stream = self.stream
+        return stream.when, stream.who, self.rule, self.goal_for, self.shared, self.start
+
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weight of each round's loss, (T,): the last alone, or all equally (they sum to 1)."""

@@ -47,7 +47,7 @@ def study(
     must have the same people, action, solver and meaning of names.
 
     Args:
-        problem: the problem; it gives the value of every axis that is left out.
+        problem: the problem, of one refit or over rounds; it gives the value of every axis that is left out.
         budgets: common budgets; factors on everyone's own where those differ. For a custom action they are its reach,
             and it needs a method `scaled`.
         participation: shares of everyone who take part, drawn at random and nested.
@@ -62,7 +62,6 @@ def study(
         client: a `dask.distributed.Client` with workers to use instead.
         progress: whether to show cells and the time left on stderr; None means "on a terminal".
     """
-    problem.only_one_refit("oar.study")
     check_executor(workers, client)
     check_known(solver)
     if any(getattr(part, "held", None) is not None for part in getattr(problem.people, "parts", ())):

@@ -87,14 +87,16 @@ class Work:
         perturb, parts = part_of(self.problem.action, Perturb), parts_of(self.problem.action)
         budget = None if perturb is None else float(perturb.budget) if self.problem.allowance.single else 1.0
         # All take part, or a random share does; None for participants named in another way.
-        named = (1.0 if part.participants is None else part.participants for part in parts)
+        named = (1.0 if some is None else some for some in map(self.problem.named, parts))
         shares = {float(some) if is_number(some) else None for some in named}
         share = shares.pop() if len(shares) == 1 and len({part.seed for part in parts}) == 1 else None
         return Defaults(budget, share, _no_budgets(self.problem))
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return a cell's problem."""
-        parts = [self._acting(part, cell) for part in parts_of(self.problem.action)]
+        parts: Any = [self._acting(part, cell) for part in parts_of(self.problem.action)]
+        if len(parts) == 1:  # over rounds a list is of one for each
+            (parts,) = parts
         model = _seeded(self.models[cell.model], cell.seed)
         if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
             model = self.kept.setdefault(f"{cell.model}/{cell.seed}", model)

@@ -44,7 +44,7 @@ def fingerprint(
     solving = _solving(solver) if usual else (_solving(solver), effort)
     return {
         "kind": KIND,
-        "people": _part(problem.people, repr(problem.people)),
+        "people": _arriving(problem),
         "action": _part(_acting(problem, own), repr(problem.action)),
         "solver": _part(solving, repr(solver) if usual else f"{solver} with effort {effort.name}"),
         "models": {name: _model(model, problem) for name, model in models.items()},
@@ -123,6 +123,13 @@ def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
     inner = [place for place in places if not any(other.startswith(f"{place}.") for other in places)]
     where = f": {', '.join(inner[:MOST_SHOWN])}{', …' if len(inner) > MOST_SHOWN else ''}" if inner else ""
     return f"({now['words']} then and now, but with other contents{where})"
+
+
+def _arriving(problem: Problem) -> dict[str, Any]:
+    """Return the part of the people and, over rounds, of when they arrive and how the model is updated then."""
+    if not problem.schedule:
+        return _part(problem.people, repr(problem.people))
+    return _part((problem.people, problem.schedule), repr(problem))
 
 
 def _model(model: Any, problem: Problem) -> dict[str, Any]:
