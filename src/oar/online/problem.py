@@ -67,6 +67,8 @@ class OnlineProblem(Problem):
             each row of the stream, the same for all rows of a person.
         start: θ before the first round, in any form; None for that of a fit to the stream's history, or, without a
             history, the model's own start. It is only the start of refits, not their result.
+        keep: limits on side effects, an `oar.Keep`, for the model after the last round; everybody counts once, by the
+            last of its rows.
 
     Attributes:
         people: everyone of all rounds, history included.
@@ -76,7 +78,7 @@ class OnlineProblem(Problem):
     over_rounds: ClassVar[bool] = True
 
     people: Population = field(init=False)
-    keep: Keep | None = field(init=False, default=None)
+    keep: Keep | None
     stream: Stream
     rule: Rule
     goal_for: str
@@ -93,9 +95,11 @@ class OnlineProblem(Problem):
         goal_for: str = "last",
         shared: bool | ArrayLike = False,
         start: ArrayLike | None = None,
+        keep: Keep | None = None,
     ) -> None:
         given = {"stream": stream, "model": model, "rule": rule, "query": query, "action": action}
-        for name, value in {**given, "goal_for": goal_for, "shared": shared, "start": start}.items():
+        more = {"goal_for": goal_for, "shared": shared, "start": start, "keep": keep}
+        for name, value in {**given, **more}.items():
             object.__setattr__(self, name, value)
         self.__post_init__()
 

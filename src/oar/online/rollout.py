@@ -13,7 +13,7 @@ they are small together (`KEPT`).
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from oar.checks import check_that, with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
+from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, mean
-from oar.models.training import Array
+from oar.models.training import Array, goals
 from oar.online.bound_training import bind, flat_form
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
@@ -77,17 +78,24 @@ class Rollout:
         problem: the problem to solve.
         together: the function that combines several queries' losses; None means their mean.
         by: if any of several classes will do, the code of the one to be predicted; None means the nearest.
+        anchors: people who are to be left as they are predicted, whose mean loss is added to the goal's; None for none.
 
     Attributes:
         passes: how often a round's data were read so far, added up over rounds.
         walks: how often all rounds were rolled out so far, forwards or backwards.
     """
 
-    def __init__(self, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> None:
+    def __init__(
+        self,
+        problem: OnlineProblem,
+        together: Aggregate | None = None,
+        by: int | None = None,
+        anchors: Anchors | None = None,
+    ) -> None:
         """Read what is wanted; nothing is fitted yet."""
         check_that(together is None or callable(together), "together", "a function of losses, or None", together)
         self.problem, self.passes, self.walks = problem, 0, 0
-        self.aim = Aim.of(problem, together, by)
+        self.aim = replace(Aim.of(problem, together, by), anchors=anchors)
         self._classes = () if problem.regresses else problem.stream.people.classes
         self._bound: dict[int, Any] = {}
         self._near: dict[int, Array] = {}
@@ -285,6 +293,7 @@ class Aim:
     points: Array
     members: NDArray[np.intp] | None
     together: Aggregate
+    anchors: Anchors | None = None
 
     @classmethod
     def of(cls, problem: Problem, together: Aggregate | None, by: int | None) -> Aim:
@@ -304,4 +313,9 @@ class Aim:
         each = [wish.judged(training, parameters, place) for wish, place in zip(self.wishes, places, strict=True)]
         loss, shares = self.together(np.array([one[0] for one in each]))
         pull = sum(share * one[1] for share, one in zip(shares, each, strict=True))
-        return loss, np.asarray(pull), np.array([share * one[2] for share, one in zip(shares, each, strict=True)])
+        slopes = np.array([share * one[2] for share, one in zip(shares, each, strict=True)])
+        if self.anchors is not None:
+            rows, targets, weight = self.anchors
+            losses, by_parameters, _ = goals(training, parameters, rows, targets)
+            loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
+        return loss, np.asarray(pull), slopes

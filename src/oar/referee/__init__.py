@@ -120,7 +120,7 @@ def _audited(plan: Plan) -> tuple[Audit, Retrial]:
     for old, new in trial.pairs:
         olds.append(old.verdicts(problem.asked.points))
         news.append(new.verdicts(trial.moved))
-        if problem.kept is not None:
+        if problem.kept is not None and trial.counts_for_others(new):
             broken += [one for one in broken_by(plan, old.predict, new.predict) if one not in broken]
     each = [AuditSummary(problem, *heard).reported(not broken) for heard in zip(olds, news, strict=True)]
     found: dict[str, Any] = {

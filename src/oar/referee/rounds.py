@@ -43,6 +43,10 @@ class Replays(Retrial):
     audit = OnlineAudit
     result = OnlineResult
 
+    def counts_for_others(self, new: JudgedModel) -> bool:
+        """Report whether this is the last round's model, for which side effects are limited."""
+        return new is self.pairs[-1][1]
+
     def together(self, problem: Any, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put the rounds together that the goal is for, and list them all."""
         acts = [{"movers": movers, "effort": effort} for movers, effort in self.acts]

@@ -193,6 +193,7 @@ def fingerprint(problem: OnlineProblem) -> Behaviour:
         (query.within, query.probability, query.several, query.share, problem.goal_for),
         (problem.radii, problem.allowance.norm.p, problem.shared),
         *(() if problem.limits is None else ((problem.people.schema, problem.limits),)),
+        *(() if problem.kept is None else (tuple(problem.kept),)),
     )
     return behaviour(parts)
 

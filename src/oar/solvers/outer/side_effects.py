@@ -16,8 +16,9 @@ import numpy as np
 
 from oar.goals.keep import Anchors
 from oar.models.training import Array
-from oar.plans import MemberPlan, Proposal
+from oar.plans import Proposal
 from oar.plans.refits import Refits, effects
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.retraining.side_effects import Effects
 from oar.solvers.registry import ForDescent, Task
@@ -78,6 +79,7 @@ class WithoutSideEffects(ForDescent):
     """Plans that must leave others alone: people whose predictions change become anchors."""
 
     name, requires = "side effects", frozenset({"side effects"})
+    serves = ForDescent.serves | {"rounds"}
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for plans with anchors, and with smaller budgets, until the limits are kept."""
@@ -91,7 +93,7 @@ class WithoutSideEffects(ForDescent):
         if told is None or not told.broken:
             return free
         size = problem.people.size, problem.people.dimensions
-        still = MemberPlan(problem, np.zeros(size[1]), np.zeros(size))
+        still = member_plan(problem, np.zeros(size[1]), np.zeros(size))
         stay = Refits(still)
         # that nobody moves, with the loss that follows from the training itself
         found = [replace(free, plan=still, claimed_loss=stay.verdict(stay.before).loss)]

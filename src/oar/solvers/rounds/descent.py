@@ -91,7 +91,7 @@ class RoundSearchResult:
 def search(task: Task, settings: ProjectedGradient | FrankWolfe) -> RoundSearchResult:
     """Return the best of several descents."""
     problem, on_step = task.problem, task.on_step
-    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by)), _balls(problem)
+    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by, task.anchors)), _balls(problem)
     descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))

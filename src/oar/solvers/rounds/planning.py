@@ -66,7 +66,7 @@ def _proposed(problem: OnlineProblem, found: RoundSearchResult, signals: Any, so
 
 def _of_everyone(task: Task, settings: Any, solver: str) -> Proposal:
     """Propose moves of members and query, or of people of a table."""
-    problem, rollout = task.problem, Rollout(task.problem, task.together, task.by)
+    problem, rollout = task.problem, Rollout(task.problem, task.together, task.by, task.anchors)
     found = best_of_everyone(task, settings, rollout)
     plan = OnlinePlan(problem, found.each, query_move=found.query_move)
     levers, closed = leverage(problem, found.before.gradient), found.stuck or found.end.ended == "closed"
@@ -118,7 +118,7 @@ class OverRounds(Solver):
     """Plans over several rounds, which choose among themselves by the rule and the goal."""
 
     verbs: ClassVar[tuple[str, ...]] = ("collective", "joint")
-    requires, serves = frozenset({"rounds"}), frozenset({"goals", "table"})
+    requires, serves = frozenset({"rounds"}), frozenset({"goals", "table", "side effects"})
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Plan over time for a smooth loss, as `Problem.training` takes it."""
@@ -127,7 +127,7 @@ class OverRounds(Solver):
             raise OptionError(
                 f"signal: over time the rule itself says how it is differentiated; leave it out, got {task.signal!r}."
             )
-        exact = not task.query and linear(problem) and online_centroid.attained(problem)
+        exact = not task.query and task.anchors is None and linear(problem) and online_centroid.attained(problem)
         if exact and (task.is_auto or self.name == "exact"):
             return online_centroid.solve(problem)
         if named(task.solver) == "exact":
@@ -170,7 +170,7 @@ class QueryOverRounds(Solver):
     """The query's own best move against the models of the rounds that the goal is for, which it does not change."""
 
     name, settings, verbs = "projected-gradient", ProjectedGradient, ("individual",)
-    requires, serves = frozenset({"rounds"}), frozenset({"goals", "table"})
+    requires, serves = frozenset({"rounds"}), frozenset({"goals", "table", "side effects"})
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Move the query alone."""
