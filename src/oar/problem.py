@@ -354,8 +354,18 @@ class Problem:
 
     @property
     def only_free_moves(self) -> bool:
-        """Whether there is one query with one label or value, members move within balls, and nothing else is asked."""
-        return self.plain and self.query.probability is None and self.just_moves and self.within_balls
+        """Whether members move within balls before one refit, one query wants one label or value, and that is all."""
+        free = self.just_moves and self.within_balls and not self.over_rounds
+        return self.plain and self.query.probability is None and free
+
+    def named(self, part: Any) -> Any:
+        """Return whom a part of the action names as its participants; None for everybody who could act."""
+        return part.participants
+
+    @property
+    def schedule(self) -> tuple[Any, ...]:
+        """What tells who is retrained on when, and how, of problems over rounds; empty for one refit."""
+        return ()
 
     @property
     def just_moves(self) -> bool:

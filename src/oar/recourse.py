@@ -34,7 +34,6 @@ def individual(
         effort: as in `collective`; here the number of random starts and steps, and the tolerance.
         time_limit: as in `collective`.
     """
-    problem.only_one_refit("oar.individual")
     with bounded("individual", False, effort, time_limit):
         proposal = propose_individual(problem, solver)
     return audited(proposal, problem, QUERY)
@@ -106,7 +105,6 @@ def joint(
         time_limit: as in `collective`.
         progress: as in `collective`.
     """
-    problem.only_one_refit("oar.joint")
     with bounded("joint", progress, effort, time_limit) as on_step:
         proposal = propose_joint(problem, solver, signal, on_step)
     return audited(proposal, problem, BOTH)

@@ -74,7 +74,22 @@ def test_rounds_must_be_whole_and_without_gaps(when):
         Stream(batch(0), np.array(when))
 
 
-def test_tables_with_a_schema_are_refused_by_name():
-    table = oar.Population.from_frame(pandas.DataFrame({"job": ["a", "b"], "y": ["no", "yes"]}), target="y")
-    with pytest.raises(oar.errors.OptionError, match=r"batches\[0\]: must have plain features"):
-        Stream.of_batches([table])
+def test_tables_of_one_schema_come_in_rounds():
+    """Names of rows are kept where they are somebody's alone, and what was filled in stays known."""
+    first = pandas.DataFrame({"job": ["a", "b", None], "pay": [1, 2, 3], "y": ["no", "yes", "no"]}, index=list("uvw"))
+    later = pandas.DataFrame({"job": ["b", "a"], "pay": [4, 5], "y": ["yes", "no"]}, index=list("xy"))
+    people = oar.Population.from_frame(first, target="y", missing="impute")
+    others = oar.Population.from_frame(later, target="y", schema=people.schema)
+    both = Stream.of_batches([people, others]).people
+    assert both.schema == people.schema
+    assert (list(both.index), both.target) == (list("uvwxy"), "y")
+    assert both.imputed.tolist() == [[False] * 2] * 2 + [[True, False]] + [[False] * 2] * 2
+    np.testing.assert_array_equal(both.features, np.vstack([people.features, others.features]))
+    assert both.encoding.decode(both.features, both.index)["pay"].tolist() == [1, 2, 3, 4, 5]
+    twice = Stream.of_batches([others, others], who=True).people
+    assert list(twice.index) == [0, 1, 2, 3]
+    few = oar.Population.from_frame(later.assign(job="b"), target="y")
+    with pytest.raises(oar.errors.OptionError, match=r"batches\[1\]: must have the schema of batches\[0\]"):
+        Stream.of_batches([people, few])
+    with pytest.raises(oar.errors.OptionError, match=r"batches\[1\]: must have the schema of batches\[0\]"):
+        Stream.of_batches([people, TWO])

@@ -5,6 +5,7 @@ code with the package.
 """
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,12 @@ def one_refit(problem):
     return oar.Problem(problem.people, problem.model, problem.query, problem.action)
 
 
+def asked_of(problem, query):
+    """Return how to state the same problem for who stands elsewhere."""
+    names = ("stream", "model", "rule", "action", "goal_for", "shared", "start")
+    return {name: getattr(problem, name) for name in names} | {"query": replace(problem.query, features=query)}
+
+
 def test_it_is_a_problem_whose_people_are_those_of_all_rounds(result):
     problem = result.problem
     assert isinstance(problem, oar.Problem)
@@ -104,8 +111,32 @@ def test_other_labels_leavers_and_the_querys_own_move_are_refused_or_told(result
     problem, moves = result.problem, result.plan.each
     with pytest.raises(oar.errors.OptionError, match="labels, leavers: over rounds"):
         oar.audit(problem, moves, leavers=np.arange(len(moves)) == 0)
-    with pytest.raises(oar.errors.OptionError, match="a move of the query itself is for one refit"):
-        oar.audit(problem, moves, query_move=[0.1, 0.0])
+    told, own = oar.audit(problem, moves, query_move=[0.1, 0.0]), problem.query_features + [0.1, 0.0]
+    loss, reached = replayed(oar.OnlineProblem(**asked_of(problem, own)), moves)
+    assert (told.loss, told.success) == (pytest.approx(loss, abs=1e-5), reached)
+    far = oar.audit(problem, moves, query_move=[9.0, 0.0])
+    assert far.violations == (f"the query moves by 9, limit {problem.query_budget:g}",)
+
+
+def test_the_query_alone_and_all_together_are_replayed(result):
+    problem = result.problem
+    own, both = oar.individual(problem), oar.joint(problem)
+    for found, moves in ((own, np.zeros_like(result.plan.each)), (both, both.plan.each)):
+        asked = oar.OnlineProblem(**asked_of(problem, problem.query_features + found.plan.query_move))
+        loss, reached = replayed(asked, moves)
+        assert (found.loss, found.success) == (pytest.approx(loss, abs=1e-5), reached)
+        assert found.audit.violations == ()
+        assert found.loss < result.loss_before
+    assert not own.plan.each.any()
+    assert both.loss <= min(own.loss, result.loss) + 1e-9
+
+
+def test_a_study_has_the_answers_of_its_cells(result, tmp_path):
+    problem = result.problem
+    study = oar.study(problem, store=tmp_path / "study.sqlite", budgets=[0.2, 0.4], workers=1, progress=False)
+    for row in study.table().itertuples():
+        alone = oar.collective(problem.with_action(budget=row.budget))
+        assert (row.loss, row.success, row.effort) == (alone.loss, alone.success, alone.audit.effort)
 
 
 def test_robustness_rolls_the_rule_out(result):
@@ -264,12 +295,9 @@ def test_people_in_parts_do_not_come_in_rounds():
 
 
 REFUSED = {
-    "individual": oar.individual,
-    "joint": oar.joint,
     "minimal_coalition": oar.minimal_coalition,
     "break_even": oar.break_even,
     "worth": lambda problem: oar.questions.worth(problem, oar.defences.TrimmedCentroids(0.1)),
-    "study": lambda problem: oar.study(problem, store="study.sqlite", budgets=[0.1]),
 }
 OF_RESULTS = {
     "card": lambda result: result.plan.card(),

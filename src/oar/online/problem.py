@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oar.actions import Perturb
+from oar.actions.limits.limit import FREE, Limit, Limits
 from oar.actions.participation import Best, members, participation_mask
+from oar.actions.sets.cost_region import spreads_of
 from oar.checks import choose, is_flag, is_number, with_near_names
 from oar.errors import DataError, OptionError
 from oar.estimators.black_box import BlackBox
@@ -65,6 +67,8 @@ class OnlineProblem(Problem):
             each row of the stream, the same for all rows of a person.
         start: θ before the first round, in any form; None for that of a fit to the stream's history, or, without a
             history, the model's own start. It is only the start of refits, not their result.
+        keep: limits on side effects, an `oar.Keep`, for the model after the last round; everybody counts once, by the
+            last of its rows.
 
     Attributes:
         people: everyone of all rounds, history included.
@@ -74,7 +78,7 @@ class OnlineProblem(Problem):
     over_rounds: ClassVar[bool] = True
 
     people: Population = field(init=False)
-    keep: Keep | None = field(init=False, default=None)
+    keep: Keep | None
     stream: Stream
     rule: Rule
     goal_for: str
@@ -91,9 +95,11 @@ class OnlineProblem(Problem):
         goal_for: str = "last",
         shared: bool | ArrayLike = False,
         start: ArrayLike | None = None,
+        keep: Keep | None = None,
     ) -> None:
         given = {"stream": stream, "model": model, "rule": rule, "query": query, "action": action}
-        for name, value in {**given, "goal_for": goal_for, "shared": shared, "start": start}.items():
+        more = {"goal_for": goal_for, "shared": shared, "start": start, "keep": keep}
+        for name, value in {**given, **more}.items():
             object.__setattr__(self, name, value)
         self.__post_init__()
 
@@ -109,11 +115,6 @@ class OnlineProblem(Problem):
                 )
         choose("goal_for", self.goal_for, GOAL_FOR)
         object.__setattr__(self, "shared", _as_shared(self.shared, self.stream.people.size))
-        if self.stream.people.encoding is not None:
-            raise OptionError(
-                "stream: must have plain features, got a table with a schema, whose limits are not known over time; "
-                "hand in its coordinates (people.features) with its labels."
-            )
         check_retrained(self.model)
         # Of a class that nobody has it is the rule that says whether it can go on.
         object.__setattr__(self, "people", self.stream.people.lacking_classes())
@@ -189,6 +190,44 @@ class OnlineProblem(Problem):
         np.maximum.at(latest, self.persons, self.stream.when)
         return np.asarray(self.stream.when == latest[self.persons])
 
+    @cached_property
+    def measure(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The coordinates that somebody may move (r,), and what a unit of each costs (r,): 1 where there is no table.
+
+        Costs are the same in all rounds, with the spreads of everybody of all rounds as units.
+        """
+        if self.limits is None:
+            return np.arange(self.people.dimensions), np.ones(self.people.dimensions)
+        measured = self.measured(query=False)
+        return measured.columns, measured.costs
+
+    @cached_property
+    def settled_limits(self) -> Limits | None:
+        """The limits with units of today's spreads, so that costs stay as they are whoever moves later on."""
+        if self.limits is None:
+            return None
+        weights = self.people.first_row_weights
+        spreads = spreads_of(np.asarray(self.people.features, dtype=np.float64), weights / weights.sum())
+        columns = dict(self.limits.columns)
+        for column in self.people.table.schema:
+            limit = columns.get(column.name, FREE)
+            if column.kind in ("boolean", "category") or limit.unit is not None:
+                continue
+            spread = float(spreads[self.people.table.places[column.name]].max())
+            still = Limit(immutable=True)  # what never varies has no cost
+            columns[column.name] = dataclasses.replace(limit, unit=spread) if spread else still
+        return dataclasses.replace(self.limits, columns=columns)
+
+    def lengths(self, moves: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how far rows move (n,), of a table what that costs."""
+        columns, costs = self.measure
+        return self.allowance.norm.length(moves if self.limits is None else moves[:, columns] * costs)
+
+    def steepness(self, slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much a unit of move does at the most (n,), where the loss has these slopes (n, d)."""
+        columns, costs = self.measure
+        return self.allowance.norm.dual.length(slopes if self.limits is None else slopes[:, columns] / costs)
+
     @property
     def has_totals(self) -> bool:
         """Whether a person's rounds share a budget."""
@@ -220,6 +259,18 @@ class OnlineProblem(Problem):
     def started(self) -> bool:
         """Whether there is a θ before the first round."""
         return self.start is not None or (self.has_history and self.remembers)
+
+    def named(self, part: Any) -> Any:
+        """Return whom a part of the action names as its participants; None for everybody of every round."""
+        after = self.stream.when > HISTORY
+        given = participation_mask(part.participants, part.seed, self.stream.people)
+        return None if given is None or np.array_equal(given, after) else part.participants
+
+    @property
+    def schedule(self) -> tuple[Any, ...]:
+        """Who arrives when and who is the same person, the rule, and what the goal and the budgets are for."""
+        stream = self.stream
+        return stream.when, stream.who, self.rule, self.goal_for, self.shared, self.start
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -305,8 +356,11 @@ def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
                 f"action[{number}]: must have the norm of the first round, {actions[0].norm}, got {one.norm}; "
                 "budgets and participants may differ from round to round."
             )
-        if one.limits is not None:
-            raise OptionError(f"action[{number}]: limits are for tables, which do not come in rounds; leave them out.")
+        if one.limits != actions[0].limits:
+            raise OptionError(
+                f"action[{number}]: must have the limits of the first round, because what a change costs and which "
+                "changes go together is the same for everybody; give limits of single rows as oar.Limits(own=…)."
+            )
     budgets, mask = np.zeros(stream.people.size), np.zeros(stream.people.size, dtype=bool)
     for number, one in enumerate(actions):
         rows = stream.rows(number)
@@ -316,7 +370,7 @@ def _round_by_round(stream: Stream, actions: list[Any]) -> Perturb:
             raise DataError(f"action[{number}]: in round {number}, {reason}") from None
         budgets[rows] = allowance.budget
         mask[rows] = allowance.acting(rows.size)
-    return Perturb(budgets, norm=actions[0].norm, participants=mask)
+    return Perturb(budgets, norm=actions[0].norm, participants=mask, limits=actions[0].limits)
 
 
 def check_retrained(model: Any) -> None:

@@ -13,7 +13,7 @@ they are small together (`KEPT`).
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from oar.checks import check_that, with_near_names
 from oar.errors import DataError, NumericsError
 from oar.goals import Wish
+from oar.goals.keep import Anchors
 from oar.goals.wishes import Aggregate, mean
-from oar.models.training import Array
+from oar.models.training import Array, goals
 from oar.online.bound_training import bind, flat_form
 from oar.online.problem import OnlineProblem
 from oar.online.rules.protocol import PulledBack, Update
@@ -59,12 +60,14 @@ class Back:
         signals: for each round what was broadcast in it: pairs (θ, v), as in `PulledBack`.
         adjoints: ‖λ_t‖ (T,), how much L changes with what is deployed after each round.
         sizes: (T,), how much L changes with the moves of those who arrive in each round: Σ_i ‖dL/dδ_i‖.
+        query: (d,), how L changes with the query's own move, of all that ask together.
     """
 
     gradient: Array
     signals: tuple[tuple[tuple[Array, Array], ...], ...]
     adjoints: Array
     sizes: Array
+    query: Array
 
 
 @with_near_names
@@ -75,16 +78,24 @@ class Rollout:
         problem: the problem to solve.
         together: the function that combines several queries' losses; None means their mean.
         by: if any of several classes will do, the code of the one to be predicted; None means the nearest.
+        anchors: people who are to be left as they are predicted, whose mean loss is added to the goal's; None for none.
 
     Attributes:
         passes: how often a round's data were read so far, added up over rounds.
+        walks: how often all rounds were rolled out so far, forwards or backwards.
     """
 
-    def __init__(self, problem: OnlineProblem, together: Aggregate | None = None, by: int | None = None) -> None:
+    def __init__(
+        self,
+        problem: OnlineProblem,
+        together: Aggregate | None = None,
+        by: int | None = None,
+        anchors: Anchors | None = None,
+    ) -> None:
         """Read what is wanted; nothing is fitted yet."""
         check_that(together is None or callable(together), "together", "a function of losses, or None", together)
-        self.problem, self.passes = problem, 0
-        self.aim = Aim.of(problem, together, by)
+        self.problem, self.passes, self.walks = problem, 0, 0
+        self.aim = replace(Aim.of(problem, together, by), anchors=anchors)
         self._classes = () if problem.regresses else problem.stream.people.classes
         self._bound: dict[int, Any] = {}
         self._near: dict[int, Array] = {}
@@ -123,23 +134,25 @@ class Rollout:
             self._bound[number] = training
         return training
 
-    def update(self, number: int, before: Array | None, moves: Array | None) -> Update:
-        """Return a round's work, given θ before and everyone's moves (n, d)."""
+    def update(self, number: int, before: Array | None, moves: Array | None, near: Array | None = None) -> Update:
+        """Return a round's work, given θ before and everyone's moves (n, d); a refit may start `near` another."""
         rows, training = self.rows(number), self.bound(number)
         features = training.moved(None if moves is None else moves[rows])
         newest = self.problem.stream.when[rows] == number
         # A rule may write to θ before
-        return Update(number, copy(before), training, features, newest, self._classes)
+        return Update(number, copy(before), training, features, newest, self._classes, copy(near))
 
-    def forward(self, moves: Array | None = None, counted: bool = False) -> Path:
+    def forward(self, moves: Array | None = None, counted: bool = False, query_move: Array | float = 0.0) -> Path:
         """Return θ after every round, had everyone moved by `moves` (n, d); None means that nobody does.
 
-        There is a row for everybody in `stream.people`, in that order; those of the history must be 0.
+        There is a row for everybody in `stream.people`, in that order; those of the history must be 0. Losses are of
+        queries that have moved by `query_move` (d,).
 
         With `counted`, as for planning, rounds that neither count for the goal nor are remembered by later ones are
         left out (there θ and the loss are 0), and refits start where the last such walk ended.
         """
         moves, problem = self._checked(moves), self.problem
+        self.walks += 1
         first = before = self.first
         parameters: dict[int, Array] = {}
         losses = np.zeros(problem.rounds)
@@ -148,10 +161,10 @@ class Rollout:
                 if not problem.weights[number]:
                     continue
                 before = self._near.get(number, before)  # only where a refit starts
-            update = self.update(number, before, moves)
+            update = self.update(number, before, moves, self._near.get(number) if counted else None)
             read = update.training.passes
             before = self._sound(problem.rule.update(update), update)
-            losses[number] = self.aim.at(update.training, before, moves)[0]
+            losses[number] = self.aim.at(update.training, before, moves, query_move)[0]
             self.passes += update.training.passes - read
             parameters[number] = before
             if counted:
@@ -174,21 +187,25 @@ class Rollout:
 
     # -- backwards ---------------------------------------------------------------------------------------------------
 
-    def gradient(self, path: Path, moves: Array | None, weights: Array | None = None) -> Back:
+    def gradient(
+        self, path: Path, moves: Array | None, weights: Array | None = None, query_move: Array | float = 0.0
+    ) -> Back:
         """Return how Σ_t weights_t L(θ_t) changes with everyone's move, where `path` came of `moves`.
 
         Args:
             path: of `forward(moves)`.
             moves: (n, d), or None.
             weights: (T,); None for what the problem's goal asks for.
+            query_move: (d,), the query's own, as in `forward`.
         """
         problem, moves = self.problem, self._checked(moves)
+        self.walks += 1
         counts = problem.weights if weights is None else np.asarray(weights, dtype=np.float64)
         people = problem.stream.people
         gradient = np.zeros((people.size, people.dimensions))
         adjoint = np.zeros(path.parameters.shape[1])
         signals: list[tuple[tuple[Array, Array], ...]] = [()] * problem.rounds
-        adjoints = np.zeros(problem.rounds)
+        adjoints, own = np.zeros(problem.rounds), np.zeros(people.dimensions)
         for number in reversed(range(problem.rounds)):
             if not (counts[number] or adjoint.any()):
                 continue
@@ -196,8 +213,9 @@ class Rollout:
             update, after = self.update(number, before, moves), path.parameters[number]
             read = update.training.passes
             if counts[number]:
-                _, pull, slopes = self.aim.at(update.training, after, moves)
+                _, pull, slopes = self.aim.at(update.training, after, moves, query_move)
                 adjoint = adjoint + counts[number] * pull
+                own += counts[number] * slopes.sum(axis=0)
                 if self.aim.members is not None:
                     np.add.at(gradient, self.aim.members, counts[number] * slopes)
             adjoints[number] = np.linalg.norm(adjoint)
@@ -210,7 +228,7 @@ class Rollout:
         # A round at a time, so that nothing as large as the moves is made on the way.
         batches = (gradient[problem.stream.rows(number)] for number in range(problem.rounds))
         sizes = np.array([np.linalg.norm(some, axis=1).sum() for some in batches])
-        return Back(gradient, tuple(signals), adjoints, sizes)
+        return Back(gradient, tuple(signals), adjoints, sizes, own)
 
     # -- what is checked ---------------------------------------------------------------------------------------------
 
@@ -275,20 +293,29 @@ class Aim:
     points: Array
     members: NDArray[np.intp] | None
     together: Aggregate
+    anchors: Anchors | None = None
 
     @classmethod
     def of(cls, problem: Problem, together: Aggregate | None, by: int | None) -> Aim:
         """Read it from a problem of all rounds' people; of several classes that will do, `by` is aimed at."""
         return cls(problem.wishes_by(by), problem.asked.points, problem.asked.members, together or mean)
 
-    def places(self, moves: Array | None) -> Array:
-        """Return where the queries stand, (q, d), after everyone's moves (n, d)."""
-        return self.points if moves is None or self.members is None else self.points + moves[self.members]
+    def places(self, moves: Array | None, query_move: Array | float = 0.0) -> Array:
+        """Return where the queries stand, (q, d), after everyone's moves (n, d) and their own."""
+        points = self.points + query_move
+        return points if moves is None or self.members is None else points + moves[self.members]
 
-    def at(self, training: Any, parameters: Array, moves: Array | None) -> tuple[float, Array, Array]:
+    def at(
+        self, training: Any, parameters: Array, moves: Array | None, query_move: Array | float = 0.0
+    ) -> tuple[float, Array, Array]:
         """Return the loss, ∇_θ L (p,), and ∇_x L of each query (q, d)."""
-        places = self.places(moves)
+        places = self.places(moves, query_move)
         each = [wish.judged(training, parameters, place) for wish, place in zip(self.wishes, places, strict=True)]
         loss, shares = self.together(np.array([one[0] for one in each]))
         pull = sum(share * one[1] for share, one in zip(shares, each, strict=True))
-        return loss, np.asarray(pull), np.array([share * one[2] for share, one in zip(shares, each, strict=True)])
+        slopes = np.array([share * one[2] for share, one in zip(shares, each, strict=True)])
+        if self.anchors is not None:
+            rows, targets, weight = self.anchors
+            losses, by_parameters, _ = goals(training, parameters, rows, targets)
+            loss, pull = loss + weight * float(losses.mean()), pull + weight * by_parameters
+        return loss, np.asarray(pull), slopes

@@ -173,10 +173,10 @@ def joined(batches: Sequence[Population], names: Sequence[str]) -> Population:
     """Return everyone, batch after batch; classes are those that occur anywhere. `names` are the batches' own."""
     first = batches[0]
     for batch, name in zip(batches, names, strict=True):
-        if batch.encoding is not None:
+        if batch.schema != first.schema:
             raise OptionError(
-                f"{name}: must have plain features over time, got a table with a schema; hand in its coordinates "
-                "(people.features) with its labels."
+                f"{name}: must have the schema of {names[0]}, got another (a batch of few people may lack levels); "
+                "read all batches with one, as in oar.Population.from_frame(frame, target, schema=…)."
             )
         if batch.dimensions != first.dimensions:
             raise DataError(
@@ -191,11 +191,23 @@ def joined(batches: Sequence[Population], names: Sequence[str]) -> Population:
     if first.names is not None:
         import pandas
 
-        features = pandas.DataFrame(features, columns=list(first.names))
+        index = None
+        if first.schema is not None:  # limits of single people name them by it
+            index = first.row_names.append([batch.row_names for batch in batches[1:]])
+        unique = index is not None and index.is_unique
+        features = pandas.DataFrame(features, index if unique else None, list(first.names))
     weights = None
     if any(batch.weights is not None for batch in batches):
         weights = np.concatenate([batch.row_weights for batch in batches])
-    return Population(features, _labels(batches, names), weights)
+    labels = _labels(batches, names)
+    if first.schema is None:
+        return Population(features, labels, weights)
+    gaps = [batch.imputed for batch in batches]
+    imputed = None
+    if any(one is not None for one in gaps):
+        empty = [np.zeros((batch.size, len(first.schema)), dtype=bool) for batch in batches]
+        imputed = np.concatenate([none if one is None else one for one, none in zip(gaps, empty, strict=True)])
+    return Population(features, labels if unique else list(labels), weights).like_table(first, imputed)
 
 
 def _labels(batches: Sequence[Population], names: Sequence[str]) -> NDArray[Any]:

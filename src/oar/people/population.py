@@ -346,6 +346,12 @@ class Population:
         other._table = Table(features, self.names, self.index)
         return other
 
+    def like_table(self, other: Population, imputed: NDArray[np.bool_] | None) -> Population:
+        """Return the same people as rows of a table of another's schema, whose coordinates their features are."""
+        found = copy.copy(self)
+        found._encoding, found._target, found._imputed = other._encoding, other._target, imputed
+        return found
+
     def some(self, rows: NDArray[np.intp]) -> Population:
         """Return some of these people, by position; all classes are kept, even those that none of them has.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from oar.actions import Perturb
 from oar.actions.sets.norms import Norm
 from oar.checks import is_flag, is_number, with_near_names
-from oar.errors import DataError
+from oar.errors import DataError, OptionError
 from oar.online.problem import OnlineProblem
 from oar.online.stream import Stream
 from oar.people.wording import counted, lined_up
@@ -29,6 +29,7 @@ from oar.plans.rounds.result import OnlineAudit
 from oar.recourse import collective
 from oar.referee import audit
 from oar.solvers.feasible.shared_budgets import SharedBudgets
+from oar.solvers.rounds.descent import limits_of
 from oar.typing import SolverLike
 
 Array = NDArray[np.float64]
@@ -98,6 +99,11 @@ class Reality:
 
     def check(self, problem: OnlineProblem) -> None:
         """Raise where the real stream is not of the same rounds, persons and labels."""
+        if self.noise and problem.limits is not None:
+            raise OptionError(
+                "noise: is of plain features, got a table, whose moves are made in whole steps or not at all; give "
+                "adoption, or a function of a round."
+            )
         if self.stream is None:
             return
         real, expected = self.stream, problem.stream
@@ -119,7 +125,9 @@ class Reality:
         error = self.noise * rng.standard_normal(told.asked.shape)
         moves = np.where(follows[:, None] & (told.asked != 0), told.asked + error, 0.0)
         real = told.expected if self.stream is None else self.stream.people.features[told.rows]
-        return Happened(np.asarray(real, dtype=np.float64), told.norm.project(moves, told.left))
+        if self.noise:
+            moves = told.norm.project(moves, told.left)
+        return Happened(np.asarray(real, dtype=np.float64), moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +235,8 @@ class _Story:
     """The history so far, and what is left of budgets."""
 
     def __init__(self, problem: OnlineProblem) -> None:
+        if problem.limits is not None:  # what moves cost stays as it was expected, whatever happens
+            problem = replace(problem, action=replace(problem.action, limits=problem.settled_limits))
         self.problem = problem
         people = problem.stream.people
         self.features = np.array(people.features, dtype=np.float64)  # as really handed in but for moves, or expected
@@ -246,7 +256,7 @@ class _Story:
         budgets = np.where(past, 0.0, self._left())
         people = stream.people.with_features(self.features + np.where(past[:, None], self.moves, 0.0))
         shared = self.problem.shared if isinstance(self.problem.shared, bool) else self._unspent()
-        action = Perturb(budgets, norm=self.norm)
+        action = Perturb(budgets, norm=self.norm, limits=self.problem.action.limits)
         return replace(self.problem, stream=replace(stream, people=people), action=action, shared=shared)
 
     def _left(self) -> Array:
@@ -259,7 +269,7 @@ class _Story:
         if who is None or not self.problem.has_totals:
             return totals
         persons = _places(who)
-        spent = np.bincount(persons, weights=self.norm.length(self.moves))
+        spent = np.bincount(persons, weights=self.problem.lengths(self.moves))
         return np.maximum(totals - spent[persons], 0.0)
 
     def act(self, number: int, plan: MemberPlan, promised: float, reality: Any) -> None:
@@ -268,8 +278,12 @@ class _Story:
         persons = _places(self.problem.stream.persons[rows])
         left, unspent = self._left()[rows], self._unspent()[rows]
         # A plan made before others were spent may ask for too much.
-        asked = SharedBudgets(self.norm, left, persons, unspent).project(plan.each[rows])
-        lengths = self.norm.length(asked)
+        if self.problem.limits is None:
+            asked = SharedBudgets(self.norm, left, persons, unspent).project(plan.each[rows])
+            lengths = self.norm.length(asked)
+        else:
+            every = limits_of(self.remaining(number)).project(plan.each)
+            asked, lengths = every[rows], self.problem.lengths(every)[rows]
         # A person's rows together keep within what it has left.
         spare = np.maximum(unspent - np.bincount(persons, weights=lengths)[persons], 0.0)
         left = np.minimum(left, lengths + spare / np.bincount(persons)[persons])

@@ -120,7 +120,7 @@ def _audited(plan: Plan) -> tuple[Audit, Retrial]:
     for old, new in trial.pairs:
         olds.append(old.verdicts(problem.asked.points))
         news.append(new.verdicts(trial.moved))
-        if problem.kept is not None:
+        if problem.kept is not None and trial.counts_for_others(new):
             broken += [one for one in broken_by(plan, old.predict, new.predict) if one not in broken]
     each = [AuditSummary(problem, *heard).reported(not broken) for heard in zip(olds, news, strict=True)]
     found: dict[str, Any] = {
@@ -169,7 +169,8 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
     if problem.asked.members is not None:
         return found
     if isinstance(problem, OnlineProblem):
-        return together(found, of_rounds(problem)) if problem.model.plain_means else found
+        told = problem.model.plain_means and problem.within_balls and who == MEMBERS
+        return together(found, of_rounds(problem)) if told else found
     members, query, hints = who != QUERY, who != MEMBERS, proposal.hints
     if isinstance(evidence, Box):
         return together(found, of_black_box(problem, evidence, hints, members, query))

@@ -131,6 +131,10 @@ class MoveCheck:
         self.sums += sums
         return allowed
 
+    def lengths(self, chunk: Chunk, moves: Array) -> Array:
+        """Return how far some consecutive people move (m,); nothing is reported."""
+        return lengths_of(moves, self.problem.allowance.norm.p)
+
     def check_query(self, move: Array) -> Array:
         """Measure the query's own move; return it, or zero where nothing could be said about such a query."""
         found, self._query = measured_query(self.problem, move)
@@ -204,7 +208,7 @@ def move_check(problem: Problem, called: Callable[[int], str] | None = None) -> 
         return MoveCheck(problem, called)
     from oar.referee.table_moves import TableMoveCheck  # which asks this file
 
-    return TableMoveCheck(problem)
+    return TableMoveCheck(problem, called)
 
 
 @delegated("_moves.sums", "movers", "effort")
@@ -235,6 +239,10 @@ class Contributions:
         """Walk over everyone: people as they are, and moves that can be trained on."""
         for chunk in self.problem.people.chunks():
             yield chunk, self._moves.check(chunk, self.plan.of_chunk(chunk))
+
+    def lengths(self, chunk: Chunk, moves: Array) -> Array:
+        """Return how far some consecutive people move (m,), of a table what that costs."""
+        return self._moves.lengths(chunk, moves)
 
     def chunks_after(self) -> Iterable[Chunk | None]:
         """Walk over everyone as they are after the plan; None for chunks where no label and no weight changes."""

@@ -43,6 +43,10 @@ class Replays(Retrial):
     audit = OnlineAudit
     result = OnlineResult
 
+    def counts_for_others(self, new: JudgedModel) -> bool:
+        """Report whether this is the last round's model, for which side effects are limited."""
+        return new is self.pairs[-1][1]
+
     def together(self, problem: Any, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Put the rounds together that the goal is for, and list them all."""
         acts = [{"movers": movers, "effort": effort} for movers, effort in self.acts]
@@ -74,9 +78,9 @@ def by_rounds(plan: Plan) -> Retrial:
             "out, or audit one round of it as an oar.Problem."
         )
     handed_in = Contributions(plan, partial(_called, problem.stream))
-    moves = np.vstack([moves for _, moves in handed_in.chunks()])
+    each = [(moves, handed_in.lengths(chunk, moves)) for chunk, moves in handed_in.chunks()]
+    moves, lengths = np.vstack([one for one, _ in each]), np.concatenate([one for _, one in each])
     moved = handed_in.points(np.asarray(problem.people.features, dtype=np.float64) + moves)
-    lengths = np.linalg.norm(moves, ord=problem.allowance.norm.p, axis=1)
     rows = [problem.stream.rows(number) for number in range(problem.rounds)]
     before = replay(problem, np.zeros_like(moves))
     return Replays(

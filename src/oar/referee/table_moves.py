@@ -6,7 +6,7 @@ rules, what the move costs, and where it may end: scikit-learn's tree finds the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,9 @@ WITH_EDGE, WITHOUT_EDGE = ("<=", ">=", "=="), ("<", ">", "!=")  # operators
 class TableMoveCheck(MoveCheck):
     """Checks everyone's moves; only the first few offenders are put into words."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: Problem, called: Callable[[int], str] | None = None) -> None:
+        super().__init__(problem, called)
+        self._name = called
         assert problem.limits is not None
         self.limits, self.encoding = problem.limits, problem.people.table
         self._units = {
@@ -46,9 +47,20 @@ class TableMoveCheck(MoveCheck):
         """Check the moves of some consecutive people; return those that can be trained on, and zero for others."""
         allowed = self.problem.allowance.of(chunk.start, chunk.stop)
         names = [f"person {name}" for name in self.problem.people.row_names[chunk.start : chunk.stop]]
+        if self._name is not None:
+            names = [self._name(row) for row in range(chunk.start, chunk.stop)]
         costs = self._check(chunk.features, moves, allowed, names, range(chunk.start, chunk.stop))
         self.sums += MoveSums(int(moves.any(axis=1).sum()), float(costs.sum()))
         return trainable(moves)
+
+    def lengths(self, chunk: Chunk, moves: Array) -> Array:
+        """Return what the moves of some consecutive people cost (m,); nothing is reported."""
+        before, costs = chunk.features, np.zeros((len(moves), len(self.encoding.schema)))
+        after = before + trainable(moves)
+        for number, column in enumerate(self.encoding.schema):
+            place, limit = self.encoding.places[column.name], self.limits.columns.get(column.name, FREE)
+            costs[:, number] = self._cost(column, limit, before[:, place], after[:, place])
+        return np.linalg.norm(costs, ord=self.problem.allowance.norm.p, axis=1)
 
     def check_query(self, move: Array) -> Array:
         """Check the query's own move; return it, or zero where nothing could be said about such a query."""

@@ -148,6 +148,10 @@ class Retrial:
     audit: ClassVar[type[Audit]] = Audit
     result: ClassVar[type[Result]] = Result
 
+    def counts_for_others(self, new: JudgedModel) -> bool:
+        """Report whether limits on side effects are for this model."""
+        return True
+
     def together(self, problem: Problem, olds: Heard, news: Heard, each: list[Said], kept: bool) -> Said:
         """Return the parts of an audit that several refits say together, from what each pair of them says."""
         return each[0]
@@ -213,8 +217,10 @@ def broken_by(plan: Plan, old: Predict, new: Predict) -> list[str]:
 
 def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -> SideEffects:
     """Return who stays and who acts, and who has or loses what is asked for; those who ask do not count."""
-    problem, acts = plan.problem, _acts(plan)
-    others = ~np.isin(np.arange(len(acts)), problem.asked.among)
+    problem, rows = plan.problem, _acts(plan)
+    asks = np.isin(np.arange(len(rows)), problem.asked.among)
+    acts, asks = (_all_rows(problem, some) for some in (rows, asks))
+    others = ~asks & problem.last_rows
     if problem.regresses:
         return SideEffects(others & ~acts, others & acts, *np.zeros((3, len(acts)), dtype=bool))
     there = after
@@ -225,6 +231,13 @@ def _seen(plan: Plan, before: NDArray[Any], after: NDArray[Any], new: Predict) -
     wanted = {code for wish in problem.wishes for code in wish.codes}  # type: ignore[union-attr]
     had, has = (np.array([code in wanted for code in codes], dtype=bool) for codes in (before, there))
     return SideEffects(others & ~acts, others & acts, before != after, had, has)
+
+
+def _all_rows(problem: Problem, some: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return all rows (n,) of the persons who have some of these; over rounds a person may have several."""
+    found = np.zeros(int(problem.persons.max(initial=-1)) + 1, dtype=bool)
+    found[problem.persons[some]] = True
+    return found[problem.persons]
 
 
 def _acts(plan: Plan) -> NDArray[np.bool_]:

@@ -62,8 +62,9 @@ def measured_effects(problem: Problem, acts: Mask, moves: Array | None, old: Pre
         scored = (others.features, others.rows, old(others.features), new(others.features))
     higher = -1.0 if problem.regresses else 1.0  # is better
     scores = [higher * score(problem.regresses, predicted, scored[1], weights) for predicted in scored[2:]]
-    counts, nobody = np.ones(len(acts), dtype=bool), np.zeros(len(acts), dtype=bool)
-    counts[problem.asked.among] = False
+    persons, nobody = problem.persons, np.zeros(len(acts), dtype=bool)
+    acts = np.isin(persons, persons[acts])  # over rounds a person acts if any of its rows does, and counts once
+    counts = problem.last_rows & ~np.isin(persons, persons[problem.asked.among])
     changed, had, has = nobody, nobody, nobody
     if not problem.regresses:
         changed = before != after

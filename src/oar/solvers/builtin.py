@@ -16,7 +16,13 @@ from oar.solvers.outer.several_queries import SeveralQueries
 from oar.solvers.outer.side_effects import WithoutSideEffects
 from oar.solvers.query.individual import JointOnTable, QuerysOwnMove
 from oar.solvers.registry import Solver, Thorough
-from oar.solvers.rounds.planning import ExactOverRounds, FrankWolfeOverRounds, GradientOverRounds, OneShotOverRounds
+from oar.solvers.rounds.planning import (
+    ExactOverRounds,
+    FrankWolfeOverRounds,
+    GradientOverRounds,
+    OneShotOverRounds,
+    QueryOverRounds,
+)
 
 OURS: tuple[type[Solver], ...] = (
     Thorough,
@@ -34,6 +40,7 @@ OURS: tuple[type[Solver], ...] = (
     GradientOverRounds,
     FrankWolfeOverRounds,
     OneShotOverRounds,
+    QueryOverRounds,
     ExactCentroids,
     FrankWolfeDescent,
     GradientDescent,

@@ -106,8 +106,6 @@ class Task:
     def needs(self) -> frozenset[str]:
         """The names in `NEEDS` of what this problem asks for."""
         problem = self.problem
-        if problem.over_rounds:
-            return frozenset({"rounds"} if problem.plain else {"rounds", "goals"})
         means = problem.model.plain_means
         parts = {
             "best": problem.best,
@@ -123,7 +121,8 @@ class Task:
             "goals": not problem.plain,
             "levers": problem.levers.given,
         } | {name: part is not None for name, part in parts.items()}
-        return frozenset(name for name, is_so in asked.items() if is_so)
+        found = frozenset(name for name, is_so in asked.items() if is_so)
+        return found - {"retraining"} | {"rounds"} if problem.over_rounds else found
 
     @property
     def is_auto(self) -> bool:

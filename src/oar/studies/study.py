@@ -50,7 +50,7 @@ def study(
     must have the same people, action, solver, effort, time limit and meaning of names.
 
     Args:
-        problem: the problem, an `oar.OnlineProblem` too; it gives the value of every axis that is left out.
+        problem: the problem, of one refit or over rounds; it gives the value of every axis that is left out.
         budgets: common budgets; factors on everyone's own where those differ. For a custom action they are its reach,
             and it needs a method `scaled`.
         participation: shares of everyone who take part, drawn at random and nested; with `oar.Best`, shares of

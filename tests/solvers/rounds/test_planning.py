@@ -9,6 +9,8 @@ from support.online_problems import BUDGET, four_in_two_rounds, three_rounds
 
 import oar
 from oar.online import ExponentialMeans, FineTune, FullRefit, GradientSteps, OnlineProblem, Rollout
+from oar.progress import silent
+from oar.recourse import planned
 from oar.solvers.rounds.descent import RolloutObjective, answer, limits_of
 
 SOFTMAX = oar.SoftmaxRegression(0.1)
@@ -124,14 +126,20 @@ def test_what_does_not_apply_is_refused(tuned):
             oar.collective(tuned, solver=solver)
     with pytest.raises(oar.errors.OptionError, match="signal"):
         oar.collective(tuned, signal="implicit")
-    for verb in (
-        oar.individual,
-        oar.joint,
-        oar.minimal_coalition,
-        oar.break_even,
-    ):
+    for verb in (oar.minimal_coalition, oar.break_even):
         with pytest.raises(oar.errors.OptionError, match=r"oar\.collective"):
             verb(tuned)
+    with pytest.raises(oar.errors.OptionError, match="does not know the query's own move"):
+        oar.joint(tuned, solver="one-shot")
+
+
+def test_known_moves_are_started_from(tuned):
+    """Whoever knows good moves loses nothing by a search that may hardly take a step."""
+    best = oar.collective(tuned)
+    short = oar.solvers.ProjectedGradient(max_steps=1, restarts=0, tolerance=1e-12)
+    alone = oar.collective(tuned, solver=short)
+    known = planned(tuned, short, "auto", silent, [np.vstack([best.plan.each, np.zeros(2)])])
+    assert known.loss <= best.loss + 1e-12 < alone.loss
 
 
 def test_nobody_who_can_move_is_told_so():

@@ -65,6 +65,13 @@ class CostRegion:
         """Return the same with other budgets, before rules narrow it."""
         return self._changed(lambda region: replace(region, radii=radii))
 
+    def towards(self, moves: Array) -> Self:
+        """Return the same with nobody going beyond these moves (n, r), in cost, nor against them."""
+        low, high = np.minimum(moves, 0.0), np.maximum(moves, 0.0)
+        return self._changed(
+            lambda region: replace(region, lower=np.maximum(region.lower, low), upper=np.minimum(region.upper, high))
+        )
+
     def plausible(self, moves: Array, some: Rows) -> NDArray[np.bool_]:
         """Report for which of some people moves (m, r), in cost, end where others are."""
         before = self.features[some]

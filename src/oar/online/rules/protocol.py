@@ -32,6 +32,7 @@ class Update:
         features: their features after the moves, as `training.moved` made them.
         newest: (m,) bool, who of them arrived in this round.
         classes: the labels in the order of their codes; empty where values are predicted. Messages name them.
+        near: θ (p,) of the same round after other moves, from where a refit is quick; None where none is known.
     """
 
     number: int
@@ -40,6 +41,7 @@ class Update:
     features: Any
     newest: NDArray[np.bool_]
     classes: tuple[Any, ...] = ()
+    near: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

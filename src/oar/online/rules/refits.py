@@ -38,9 +38,10 @@ def refitted(update: Update, rule: str, warm: bool = False) -> Array:
 
 def fitted(update: Update, rule: str, warm: bool = False) -> Array:
     """Return θ* where every class need not be there, as for nearest centroid, where an absent class stays as it was."""
-    training, start = update.training, update.before
-    scaled = isinstance(training, ScaledTraining)  # in units of its own, in which no other round's θ means anything
-    if start is None or scaled or not (warm or getattr(training.model, "convex", True)):
+    training, start, model = update.training, update.before, getattr(update.training, "model", None)
+    if isinstance(training, ScaledTraining):  # in units of its own, in which no other round's θ means anything
+        start, model = update.near, training.inner.model
+    if start is None or not (warm or getattr(model, "convex", True)):
         start = training.start()
     found = training.fit(update.features, start, TIGHT)
     if not found.residual <= CONVERGED:

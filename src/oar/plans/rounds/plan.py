@@ -37,28 +37,34 @@ class OnlinePlan(MemberPlan):
         problem: the problem of the plan.
         each: (n, d), in the order of `problem.stream.people`; zero rows for those who stay, and for who was there
             before the first round.
+        query_move: (d,), the query's own move; zero unless given.
         signals: of a plan by signals alone, for each round the pairs (θ, v), each (p,), from which its members'
             moves follow; empty where moves are handed out themselves.
     """
 
     problem: OnlineProblem
-    query_move: Array = field(init=False)
+    query_move: Array = field(default_factory=lambda: np.zeros(0), kw_only=True)
     parameters: Array | None = field(init=False, default=None)
     signal: Array | None = field(init=False, default=None)
     signals: tuple[tuple[tuple[Array, Array], ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse moves for other people; whether they are allowed is for the audit to say."""
-        object.__setattr__(self, "query_move", np.zeros(self.problem.people.dimensions))
+        if np.size(self.query_move) == 0:
+            object.__setattr__(self, "query_move", np.zeros(self.problem.people.dimensions))
         super().__post_init__()
 
     def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
-        if np.shape(getattr(self, argument)) not in (shape, ()):
+        if argument == "each" and np.shape(self.each) not in (shape, ()):
             raise DataError(
                 f"{argument}: must have shape {shape}, a row for everyone of every round (and of the history), got "
                 f"{np.shape(getattr(self, argument))}: a plan is for the very stream that it was made for."
             )
         super()._check_shape(argument, shape)
+
+    def still(self) -> OnlinePlan:
+        """Return the plan in which nobody moves."""
+        return OnlinePlan(self.problem, np.zeros_like(self.each))
 
     def moves(self, round: int | None = None) -> Any:  # type: ignore[override]  # its people come in rounds
         """Return moves in the units of the features, a DataFrame where people were one, else float64.
@@ -78,7 +84,7 @@ class OnlinePlan(MemberPlan):
         """Return Σ ‖δ_i‖ of each round (T,)."""
         stream = self.problem.stream
         acts = stream.when >= 0
-        lengths = self.problem.allowance.norm.length(self.each)
+        lengths = self.problem.lengths(self.each)
         sums = np.bincount(stream.when[acts], weights=lengths[acts], minlength=stream.rounds)
         return sums.astype(np.float64, copy=False)
 
@@ -99,7 +105,7 @@ class OnlinePlan(MemberPlan):
         rows = np.flatnonzero(self.each.any(axis=1))
         rows = rows[np.argsort(stream.when[rows], kind="stable")]
         persons = np.asarray(stream.people.row_names) if stream.who is None else stream.who
-        lengths = self.problem.allowance.norm.length(self.each[rows])
+        lengths = self.problem.lengths(self.each[rows])
         return pandas.DataFrame(
             {"round": stream.when[rows], "person": persons[rows], "row": rows, "effort": lengths},
             index=range(rows.size),
@@ -117,6 +123,8 @@ class OnlinePlan(MemberPlan):
         told = {"problem": found.digest, "compiled_by": found.compiled_by}
         head = json.dumps({"format": FORMAT, "version": __version__} | told)
         arrays: dict[str, Any] = {"head": np.array(head), "each": self.each}
+        if self.query_move.any():
+            arrays["query_move"] = self.query_move
         for number, pairs in enumerate(self.signals):
             for place, (parameters, signal) in enumerate(pairs):
                 arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
@@ -151,26 +159,28 @@ class OnlinePlan(MemberPlan):
                 f"{path} is damaged: its moves must be {people.size:,} × {people.dimensions:,} finite numbers, got "
                 f"{each.dtype} of shape {each.shape}."
             )
-        return cls(problem, each, signals)
+        own = arrays.get("query_move", np.zeros(people.dimensions))
+        if own.shape != (people.dimensions,) or own.dtype.kind != "f" or not np.isfinite(own).all():
+            raise StorageError(
+                f"{path} is damaged: the query's move must be {people.dimensions:,} finite numbers, got {own.dtype} of "
+                f"shape {own.shape}."
+            )
+        return cls(problem, each, signals, query_move=own)
 
     def __repr__(self) -> str:
         movers = self.movers()
         acting = [f"{number}: {count:,}" for number, count in enumerate(movers) if count]
         shown = ", ".join(acting[:6]) + (", …" if len(acting) > 6 else "")
         rows, when = counted(int(movers.sum()), "row moves", "rows move"), f" (by round {shown})" if acting else ""
-        return f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{when})"
+        query = "; the query moves" if self.query_move.any() else ""
+        return f"OnlinePlan({counted(movers.size, 'round', 'rounds')}; {rows}{when}{query})"
 
 
 def member_plan(problem: Problem, query_move: Array, each: Array) -> MemberPlan:
-    """Return the plan in which everyone moves as is said, over rounds or not; over rounds the query does not move."""
+    """Return the plan in which everyone moves as is said, over rounds or not."""
     if not isinstance(problem, OnlineProblem):
         return MemberPlan(problem, query_move, each)
-    shape = (problem.people.dimensions,)
-    if np.shape(query_move) != shape:
-        raise DataError(f"query_move: must have shape {shape}, got {np.shape(query_move)}; or leave it out.")
-    if np.any(query_move):
-        problem.only_one_refit("a move of the query itself")
-    return OnlinePlan(problem, each)
+    return OnlinePlan(problem, each, query_move=query_move)
 
 
 def fingerprint(problem: OnlineProblem) -> Behaviour:
@@ -186,6 +196,8 @@ def fingerprint(problem: OnlineProblem) -> Behaviour:
         (asked.points, asked.members, [wish.identity for wish in problem.wishes]),
         (query.within, query.probability, query.several, query.share, problem.goal_for),
         (problem.radii, problem.allowance.norm.p, problem.shared),
+        *(() if problem.limits is None else ((problem.people.schema, problem.limits),)),
+        *(() if problem.kept is None else (tuple(problem.kept),)),
     )
     return behaviour(parts)
 

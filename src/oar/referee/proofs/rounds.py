@@ -29,7 +29,8 @@ KNOWN: tuple[Any, ...] = (FullRefit, Window, ExponentialMeans, GradientSteps, Fi
 
 def of_rounds(problem: OnlineProblem) -> Proof:
     """Return what is proved of everyone's moves in all rounds."""
-    if type(problem.model) is not NearestCentroid or not problem.plain or type(problem.rule) not in KNOWN:
+    simple = problem.plain and problem.within_balls
+    if type(problem.model) is not NearestCentroid or not simple or type(problem.rule) not in KNOWN:
         return Proof()
     counted = [problem.rounds - 1] if problem.goal_for == "last" else list(range(problem.rounds))
     proofs = [_after(problem, number, weights, places) for number, weights, places in _rounds(problem, counted)]

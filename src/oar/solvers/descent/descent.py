@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -141,6 +142,21 @@ class SingleRefit:
     def differentiate(self, point: LossPoint, near: LossPoint | None) -> LossPoint:
         """Return the same point with its gradient (n + 1, d)."""
         return self.signalled(point.moves, point.kept.outcome, None if near is None else near.kept.memory)
+
+    def from_there(self, made: Array) -> SingleRefit:
+        """Return the same where moves (n + 1, d) are counted from these, as of a table."""
+        training: Any = self.training
+        return replace(self, training=training.from_there(made[:-1]), query=self.query + made[-1])
+
+    def falls_at(self, step: Any, moves: Array) -> Array:
+        """Return minus everyone's slopes (n + 1, d) by a step's signal, had they moved like this instead."""
+        there = -step.slopes
+        if step.signal is not None:
+            with suppress(NumericsError):
+                there[:-1] = self.training.score_gradients(
+                    step.fit.parameters, self.training.moved(moves[:-1]), step.signal
+                )
+        return there
 
     def signalled(self, moves: Array, outcome: Outcome, memory: Memory | None = None) -> LossPoint:
         """Return the point that an outcome is about, with its gradient."""
@@ -287,7 +303,7 @@ def descend(
 class DescentProblem:
     """The problem that every start descends on: what is lowered, where everyone may go, and one deadline for all."""
 
-    objective: SingleRefit
+    objective: Any  # a `SingleRefit`, or the same over rounds
     feasible: FeasibleSet
     settings: DescentSettings
     on_step: OnStep = silent
@@ -295,7 +311,8 @@ class DescentProblem:
     @property
     def training(self) -> Training:
         """The model, bound to people as they stand."""
-        return self.objective.training
+        training: Training = self.objective.training
+        return training
 
     @property
     def late(self) -> bool:

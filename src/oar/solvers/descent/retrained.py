@@ -117,7 +117,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
     if measured is not None:
         # Rules only choose among moves, so what is proved goes by the limits without them.
         stuck = FeasibleRegions(measured.unruled, limits.weights).nobody_moves
-        moves = _exactly(problem, measured, best.moves)
+        moves = exactly(problem, measured, best.moves)
     finished = stuck or isinstance(settings, OneShot) or (best.ended == "closed" and _trustworthy(maker, training))
     # θ and v as they apply to features in the caller's units
     given = getattr(training, "in_given_units", lambda vector: vector)
@@ -138,7 +138,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
     )
 
 
-def _exactly(problem: Problem, measured: CostRegion, moves: Array) -> Array:
+def exactly(problem: Problem, measured: CostRegion, moves: Array) -> Array:
     """Return moves (n + 1, d) of a table's features: whole steps without rounding, and nobody past a bound by it."""
     found, people = measured.exactly(moves), problem.people
     features = np.asarray(people.features, dtype=np.float64)
@@ -262,7 +262,7 @@ class FrankWolfeDescent(RefittedDescent):
 
     def refusal(self, task: Task) -> str | None:
         """Return why "auto" rather takes projected gradient, or the usual reasons."""
-        if task.is_auto and not _moves_in_steps(task.problem):
+        if task.is_auto and not moves_in_steps(task.problem):
             return "is taken by name, or where moves are integer"
         return super().refusal(task)
 
@@ -270,7 +270,7 @@ class FrankWolfeDescent(RefittedDescent):
         """Return settings that suit the problem; refuse those that do nothing where moves are integer."""
         usual = FrankWolfe()
         for name in ("restarts", "line_search", "seed"):
-            if getattr(settings, name) != getattr(usual, name) and _moves_in_steps(problem):
+            if getattr(settings, name) != getattr(usual, name) and moves_in_steps(problem):
                 raise OptionError(
                     f"{name}: does nothing where moves are whole, as on this table; leave it out, or use "
                     "solver='projected-gradient'."
@@ -294,7 +294,7 @@ class OneShotDescent(RefittedDescent):
         return settings
 
 
-def _moves_in_steps(problem: Problem) -> bool:
+def moves_in_steps(problem: Problem) -> bool:
     """Report whether people of a table may change something that has whole steps or levels."""
     limits, schema = problem.limits or Limits(), problem.people.schema or ()
     own = {name for one in limits.own.values() for name in one}

@@ -158,10 +158,8 @@ class ExchangeSearch:
         if whole.discrete.all():
             began = self.descent.objective.outcome(fixed, None, PRECISION) if began is None else began
             return DescentEnd(objective.signalled(fixed, began), np.inf, [began.loss], "steps")
-        training: Any = objective.training
         rest = FeasibleRegions(whole.rest(fixed), self.descent.feasible.weights)
-        from_there = replace(objective, training=training.from_there(fixed[:-1]), query=objective.query + fixed[-1])
-        inner = DescentProblem(from_there, rest, replace(self.descent.settings, response="spectral"))
+        inner = DescentProblem(objective.from_there(fixed), rest, replace(self.descent.settings, response="spectral"))
         point = None if began is None else point_of(rest.project(about - fixed), began)
         found = inner.improved(about - fixed, REST_STEPS, point, SLOWLY).counted_from(fixed)
         if not whole.plausible_only:
@@ -230,10 +228,7 @@ class ExchangeSearch:
 
     def _estimated(self, here: DescentEnd, slopes: Array, moves: Array) -> tuple[Array, Array]:
         """Return by how much everyone's score would rise (n + 1,), from slopes at both ends, and those there."""
-        training, signal, there = self.descent.training, here.step.signal, slopes.copy()
-        if signal is not None:
-            with suppress(NumericsError):
-                there[:-1] = training.score_gradients(here.step.fit.parameters, training.moved(moves[:-1]), signal)
+        there = self.descent.objective.falls_at(here.step, moves)
         return 0.5 * np.einsum("nd,nd->n", slopes + there, moves - here.moves), there
 
 

@@ -79,7 +79,7 @@ class WithoutSideEffects(ForDescent):
     """Plans that must leave others alone: people whose predictions change become anchors."""
 
     name, requires = "side effects", frozenset({"side effects"})
-    serves = ForDescent.serves | {"parts"}
+    serves = ForDescent.serves | {"parts", "rounds"}
 
     def propose(self, task: Task, settings: Any) -> Proposal:
         """Ask for plans with anchors, and with smaller budgets, until the limits are kept."""

@@ -23,6 +23,7 @@ from oar.people.wording import counted
 from oar.plans import MemberPlan, Plan, Proposal
 from oar.plans.plan import SignalPathPlan
 from oar.plans.proof import Hints
+from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.solvers.discrete.integer_moves import Lattice
 from oar.solvers.feasible.sets import FeasibleRegions
@@ -84,11 +85,11 @@ def _prospects(problem: Problem, matrix: Array) -> dict[str, Any]:
     return {"reachable": least < problem.query_budget * (1 - SURELY), "suffices": ENOUGH.format(least)}
 
 
-def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
-    """Move the query alone, within its limits."""
+def solve_on_table(problem: Problem, settings: ProjectedGradient, model: Any = None) -> Proposal:
+    """Move the query alone, within its limits, against the model, bound to unmoved people unless it is given."""
     people, size = problem.people, problem.people.size
     measured = problem.measured(query=True).of(np.array([size]))
-    training = CostUnits(problem.training(), measured.columns, measured.costs, problem.query_features)
+    training = CostUnits(model or problem.training(), measured.columns, measured.costs, problem.query_features)
     fit = training.fit(training.moved(None), training.start(), TIGHT)
     query, target = training.point, problem.goal_target
     whole, steps = Lattice(measured), 0
@@ -131,7 +132,7 @@ def solve_on_table(problem: Problem, settings: ProjectedGradient) -> Proposal:
         here, loss, slopes = best, better, there
     everywhere = FeasibleRegions(measured.unruled, ONE)
     return Proposal(
-        plan=MemberPlan(problem, measured.exactly(here)[0], np.zeros((size, people.dimensions))),
+        plan=member_plan(problem, measured.exactly(here)[0], np.zeros((size, people.dimensions))),
         solver="exchanges",
         claimed_loss=loss,
         gap=everywhere.gap(here, slopes),

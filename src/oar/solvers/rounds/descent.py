@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from oar.solvers.feasible.sets import FeasibleBalls, FeasibleSet
 from oar.solvers.feasible.shared_budgets import SharedBudgets
 from oar.solvers.query.move_search import best_own_move
 from oar.solvers.registry import Task
+from oar.solvers.rounds.everyone import WholeMoves
 from oar.solvers.settings import FrankWolfe, ProjectedGradient
 
 SLOWLY = 1.0  # budgets: the longest first step of a start that grows
@@ -35,7 +37,12 @@ SPARED = 1e-6  # share of all effort below which a round is not acted in
 MANY = 4  # rounds that are named one by one
 
 
-def limits_of(problem: OnlineProblem) -> FeasibleSet:
+def limits_of(problem: OnlineProblem) -> FeasibleSet | WholeMoves:
+    """Return what moves can be projected onto: everyone's limits, on a table in whole steps."""
+    return _balls(problem) if problem.limits is None else WholeMoves(problem)
+
+
+def _balls(problem: OnlineProblem) -> FeasibleSet:
     """Return everyone's limits: a ball for each row, and where rounds share it one budget for all rows of a person."""
     norm = problem.allowance.norm
     if not problem.has_totals:
@@ -84,14 +91,15 @@ class RoundSearchResult:
 def search(task: Task, settings: ProjectedGradient | FrankWolfe) -> RoundSearchResult:
     """Return the best of several descents."""
     problem, on_step = task.problem, task.on_step
-    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by)), limits_of(problem)
+    objective, limits = RolloutObjective(Rollout(problem, task.together, task.by, task.anchors)), _balls(problem)
     descent = DescentSettings.of(settings)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.differentiate(objective.refit(stay))
     best = descend(objective, limits, stay, descent, on_step, unmoved)
     steps = best.steps
     slowly = replace(descent, longest=SLOWLY)
-    for start in _starts(problem, settings, limits, objective, unmoved, best):
+    known = [start[:-1] for start in task.starts]
+    for start in chain(known, _starts(problem, settings, limits, objective, unmoved, best)):
         if time.monotonic() > descent.deadline or best.loss <= problem.model.least_loss:
             break
         with suppress(NumericsError):  # where it cannot be trained, other starts stand
@@ -166,7 +174,7 @@ def answer(objective: RolloutObjective, path: Path, signals: Signals) -> Array:
 
 def one_shot(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
     """Return one full response to one set of signals, and the signals."""
-    objective, limits = RolloutObjective(Rollout(problem)), limits_of(problem)
+    objective, limits = RolloutObjective(Rollout(problem)), _balls(problem)
     stay = np.zeros((problem.radii.size, problem.stream.people.dimensions))
     unmoved = objective.refit(stay)
     back = objective.back(unmoved)
@@ -187,7 +195,7 @@ def one_shot(problem: OnlineProblem) -> tuple[RoundSearchResult, Signals]:
 
 def leverage(problem: OnlineProblem, slopes: Array) -> Array:
     """Return the steepest fall of the loss per unit of move among each round's members (T,): max ‖dL/dδ_i‖_q."""
-    steep = np.where(problem.radii > 0, problem.allowance.norm.dual.length(slopes), 0.0)
+    steep = np.where(problem.radii > 0, problem.steepness(slopes), 0.0)
     found, acts = np.zeros(problem.rounds), problem.stream.when >= 0
     np.maximum.at(found, problem.stream.when[acts], steep[acts])
     return found

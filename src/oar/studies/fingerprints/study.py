@@ -48,7 +48,7 @@ def fingerprint(
         solving, said = (solving, float(time_limit)), f"{said}, {time_limit:g} s for a cell"
     return {
         "kind": KIND,
-        "people": _part(_arriving(problem), repr(problem.people)),
+        "people": _arriving(problem),
         "action": _part(_acting(problem, own), repr(problem.action)),
         "solver": _part(solving, said),
         "models": {name: _model(model, problem) for name, model in models.items()},
@@ -129,6 +129,13 @@ def _then_and_now(then: dict[str, Any], now: dict[str, Any]) -> str:
     return f"({now['words']} then and now, but with other contents{where})"
 
 
+def _arriving(problem: Problem) -> dict[str, Any]:
+    """Return the part of the people and, over rounds, of when they arrive and how the model is updated then."""
+    if not problem.schedule:
+        return _part(problem.people, repr(problem.people))
+    return _part((problem.people, problem.schedule), repr(problem))
+
+
 def _model(model: Any, problem: Problem) -> dict[str, Any]:
     """Return a model's part, with its answers if it has code of the user's own."""
     part = _part(model, repr(model))
@@ -142,15 +149,6 @@ def _part(value: Any, words: str) -> dict[str, Any]:
     more = {"compiled_by": found.compiled_by, "unknown": found.unknown, "places": found.places}
     said = shown(ADDRESS.sub("", words)).strip("'\"")
     return {"digest": found.digest, "words": said} | {name: one for name, one in more.items() if one}
-
-
-def _arriving(problem: Problem) -> Any:
-    """Return who is there; over rounds with when, and by which rule a model is updated."""
-    if not problem.over_rounds:
-        return problem.people
-    asked: Any = problem
-    rounds = asked.stream.when, asked.persons, asked.rule, asked.goal_for, asked.shared, asked.start
-    return problem.people, rounds
 
 
 def _acting(problem: Problem, own: Defaults) -> Any:
