@@ -1,6 +1,7 @@
 """Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
-**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done.
+**Steps** are shown in a line on stderr, which on a terminal is gone when the work is done. A search that narrows its
+answer down says what is known so far (`know`), which the line shows, and Ctrl-C tells when it ends the search.
 
 **Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever
 judges what they found, such as the audit, looks at no clock.
@@ -45,6 +46,7 @@ _IMPORTING = "importlib._bootstrap"
 _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
+_known: ContextVar[str] = ContextVar("known", default="")  # of the answer that is looked for
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
@@ -80,9 +82,29 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             nonlocal count
             count += 1
             certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-            tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}")
+            known = f"; {_known.get()} so far" if _known.get() else ""
+            tell(f"{title}: step {count}, goal loss {loss:.6g}{certified}{known}")
 
         yield on_step
+
+
+def know(words: str) -> None:
+    """Say what a search has found out so far, such as "at most 61 members"."""
+    _known.set(words)
+
+
+@contextmanager
+def telling(title: str) -> Iterator[None]:
+    """Have Ctrl-C in a `with` block carry a note of what is known so far of the answer that is looked for there."""
+    before = _known.set("")
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if _known.get():
+            stopped.add_note(f"{title}: {_known.get()} was known when it was interrupted.")
+        raise
+    finally:
+        _known.reset(before)
 
 
 @contextmanager

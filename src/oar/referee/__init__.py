@@ -169,7 +169,7 @@ def prove(problem: Problem, who: str | None, proposal: Proposal, audit: Audit, e
     if problem.asked.members is not None:
         return found
     if isinstance(problem, OnlineProblem):
-        return together(found, of_rounds(problem)) if problem.model.plain_means else found
+        return together(found, of_rounds(problem)) if problem.model.plain_means and who == MEMBERS else found
     members, query, hints = who != QUERY, who != MEMBERS, proposal.hints
     if isinstance(evidence, Box):
         return together(found, of_black_box(problem, evidence, hints, members, query))

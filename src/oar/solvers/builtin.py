@@ -12,14 +12,18 @@ from oar.solvers.descent.parts import InParts
 from oar.solvers.descent.retrained import FrankWolfeDescent, GradientDescent, OneShotDescent
 from oar.solvers.discrete.levers import OtherLevers
 from oar.solvers.outer.best_members import BestMembers
+from oar.solvers.outer.own_moves import EachAlone, InTurns
 from oar.solvers.outer.several_queries import SeveralQueries
 from oar.solvers.outer.side_effects import WithoutSideEffects
 from oar.solvers.query.individual import JointOnTable, QuerysOwnMove
 from oar.solvers.registry import Solver, Thorough
+from oar.solvers.rounds.own_move import QueryOverRounds
 from oar.solvers.rounds.planning import ExactOverRounds, FrankWolfeOverRounds, GradientOverRounds, OneShotOverRounds
 
 OURS: tuple[type[Solver], ...] = (
     Thorough,
+    EachAlone,
+    InTurns,
     InParts,
     ExactOfBlackBox,
     SurrogateOfBlackBox,
@@ -34,6 +38,7 @@ OURS: tuple[type[Solver], ...] = (
     GradientOverRounds,
     FrankWolfeOverRounds,
     OneShotOverRounds,
+    QueryOverRounds,
     ExactCentroids,
     FrankWolfeDescent,
     GradientDescent,

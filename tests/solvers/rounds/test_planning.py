@@ -124,14 +124,6 @@ def test_what_does_not_apply_is_refused(tuned):
             oar.collective(tuned, solver=solver)
     with pytest.raises(oar.errors.OptionError, match="signal"):
         oar.collective(tuned, signal="implicit")
-    for verb in (
-        oar.individual,
-        oar.joint,
-        oar.minimal_coalition,
-        oar.break_even,
-    ):
-        with pytest.raises(oar.errors.OptionError, match=r"oar\.collective"):
-            verb(tuned)
 
 
 def test_nobody_who_can_move_is_told_so():

@@ -22,6 +22,7 @@ from oar.people.wording import counted
 from oar.plans.fingerprints.behaviour import Behaviour, behaviour
 from oar.plans.plan import MemberPlan, as_given
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
 from oar.typing import FilePath
 from oar.version import __version__
 
@@ -42,21 +43,22 @@ class OnlinePlan(MemberPlan):
     """
 
     problem: OnlineProblem
-    query_move: Array = field(init=False)
+    query_move: Any = field(default=None, kw_only=True)  # zero where it is left out
     parameters: Array | None = field(init=False, default=None)
     signal: Array | None = field(init=False, default=None)
     signals: tuple[tuple[tuple[Array, Array], ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse moves for other people; whether they are allowed is for the audit to say."""
-        object.__setattr__(self, "query_move", np.zeros(self.problem.people.dimensions))
+        if self.query_move is None:
+            object.__setattr__(self, "query_move", np.zeros(self.problem.people.dimensions))
         super().__post_init__()
 
     def _check_shape(self, argument: str, shape: tuple[int, ...]) -> None:
-        if np.shape(getattr(self, argument)) not in (shape, ()):
+        if argument == "each" and np.shape(self.each) not in (shape, ()):
             raise DataError(
                 f"{argument}: must have shape {shape}, a row for everyone of every round (and of the history), got "
-                f"{np.shape(getattr(self, argument))}: a plan is for the very stream that it was made for."
+                f"{np.shape(self.each)}: a plan is for the very stream that it was made for."
             )
         super()._check_shape(argument, shape)
 
@@ -73,6 +75,10 @@ class OnlinePlan(MemberPlan):
                 raise DataError(f"round: must be a whole number from 0 to {last}, got {round!r}.")
             rows = self.problem.stream.rows(int(round))
         return as_given(self.each[rows], people.names, people.row_names[rows])
+
+    def handing_in(self, problem: Any, given: Contribution) -> OnlinePlan:
+        """Return the plan for a problem with the same stream in which everyone hands in something else."""
+        return OnlinePlan(problem, np.asarray(given.moves), query_move=self.query_move)
 
     def efforts(self) -> Array:
         """Return Σ ‖δ_i‖ of each round (T,)."""
@@ -117,6 +123,8 @@ class OnlinePlan(MemberPlan):
         told = {"problem": found.digest, "compiled_by": found.compiled_by}
         head = json.dumps({"format": FORMAT, "version": __version__} | told)
         arrays: dict[str, Any] = {"head": np.array(head), "each": self.each}
+        if self.query_move.any():
+            arrays["query_move"] = self.query_move
         for number, pairs in enumerate(self.signals):
             for place, (parameters, signal) in enumerate(pairs):
                 arrays[f"signal_{number}_{place}"] = np.stack([parameters, signal])
@@ -151,7 +159,7 @@ class OnlinePlan(MemberPlan):
                 f"{path} is damaged: its moves must be {people.size:,} × {people.dimensions:,} finite numbers, got "
                 f"{each.dtype} of shape {each.shape}."
             )
-        return cls(problem, each, signals)
+        return cls(problem, each, signals, query_move=arrays.get("query_move"))
 
     def __repr__(self) -> str:
         movers = self.movers()
@@ -162,15 +170,10 @@ class OnlinePlan(MemberPlan):
 
 
 def member_plan(problem: Problem, query_move: Array, each: Array) -> MemberPlan:
-    """Return the plan in which everyone moves as is said, over rounds or not; over rounds the query does not move."""
-    if not isinstance(problem, OnlineProblem):
-        return MemberPlan(problem, query_move, each)
-    shape = (problem.people.dimensions,)
-    if np.shape(query_move) != shape:
-        raise DataError(f"query_move: must have shape {shape}, got {np.shape(query_move)}; or leave it out.")
-    if np.any(query_move):
-        problem.only_one_refit("a move of the query itself")
-    return OnlinePlan(problem, each)
+    """Return the plan in which everyone moves as is said, over rounds or not."""
+    if isinstance(problem, OnlineProblem):
+        return OnlinePlan(problem, each, query_move=query_move)
+    return MemberPlan(problem, query_move, each)
 
 
 def fingerprint(problem: OnlineProblem) -> Behaviour:
