@@ -452,7 +452,7 @@ def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto", 
 
 def propose(task: Task) -> Any:
     """Return the proposal of the first solver that the task's `solver` means and that does not refuse."""
-    for solver in registered():
+    for solver in (one for one in registered() if task.verb in one.verbs):
         if solver.takes(task.solver) and solver.name not in task.within and solver.refusal(task) is None:
             return _proposed(solver, task)
     raise _refused(task)
