@@ -377,6 +377,35 @@ class Problem:
         """Whether members move within balls: people are not a table, and the action is not user-defined."""
         return self.limits is None and self.own_action is None
 
+    @cached_property
+    def themselves(self) -> Problem:
+        """The same for those who ask, of whom each may move itself from where it stands, while nobody else acts."""
+        perturb = part_of(self.action, Perturb) or Perturb(0.0)
+        if not self.levers.given and self.asked.members is None:
+            return self
+        query = self.query if self.asked.members is None else self._asking_from(self.asked.points)
+        return dataclasses.replace(self, query=query, action=self.own_action or perturb)
+
+    @cached_property
+    def singly(self) -> tuple[Problem, ...]:
+        """The same for each of those who ask alone."""
+        goals = self.query.goal if isinstance(self.query.goal, list) else [self.query.goal] * len(self.wishes)
+        asking = [
+            dataclasses.replace(self.query, features=point, goal=goal, several="mean", share=None)
+            for point, goal in zip(self.asked.points, goals, strict=True)
+        ]
+        return tuple(dataclasses.replace(self, query=query) for query in asking)
+
+    def asking_after(self, move: NDArray[np.float64]) -> Problem:
+        """Return the same after an own move (d,) of who asks, or (q, d) of several."""
+        return dataclasses.replace(self, query=self._asking_from(self.asked.points + move))
+
+    def _asking_from(self, points: NDArray[np.float64]) -> Query:
+        if len(points) > 1:
+            return dataclasses.replace(self.query, features=points)
+        goal = self.query.goal[0] if isinstance(self.query.goal, list) and self.several else self.query.goal
+        return dataclasses.replace(self.query, features=points[0], goal=goal, several="mean", share=None)
+
     def only_moves(self, what: str) -> None:
         """Raise unless moving is all that members may do; `what` supports nothing else."""
         if self.levers.given:

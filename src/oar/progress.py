@@ -1,7 +1,8 @@
 """Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
 **Steps** are shown in a line on stderr, which on a terminal is gone when the work is done. Whoever tries one thing
-after another says what it is trying (`trying`), and the line says so too.
+after another says what it is trying (`trying`), and a search that narrows its answer down what is known so far (`know`):
+the line says so too, and Ctrl-C tells what was known when it ended the search.
 
 **Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever
 judges what they found, such as the audit, looks at no clock.
@@ -47,6 +48,7 @@ _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
 _tried: list[str] = []  # what is being tried, the innermost last; for whoever shows it, from any thread
+_known: ContextVar[str] = ContextVar("known", default="")  # of the answer that is looked for
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
@@ -82,10 +84,30 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             nonlocal count
             count += 1
             certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-            doing = "; ".join([*being_tried(), f"step {count}"])
+            known = [f"{_known.get()} so far"] if _known.get() else []
+            doing = "; ".join([*being_tried(), *known, f"step {count}"])
             tell(f"{title}: {doing}, goal loss {loss:.6g}{certified}")
 
         yield on_step
+
+
+def know(words: str) -> None:
+    """Say what a search has found out so far, such as "at most 61 members"."""
+    _known.set(words)
+
+
+@contextmanager
+def telling(title: str) -> Iterator[None]:
+    """Have Ctrl-C in a `with` block carry a note of what is known so far of the answer that is looked for there."""
+    before = _known.set("")
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if _known.get():
+            stopped.add_note(f"{title}: {_known.get()} was known when it was interrupted.")
+        raise
+    finally:
+        _known.reset(before)
 
 
 @contextmanager

@@ -27,6 +27,10 @@ def individual(
 ) -> Result:
     """Return the query's own best move against the fixed model (equation 2 of the paper).
 
+    Of several queries, and of members who ask, it is each one's own, (q, d) in `plan.query_move`; over rounds it is
+    against the models of the rounds that the goal is for, had nobody acted. Where members do not move but are
+    relabelled or leave, the query does not move either, unless `query.budget` says how far.
+
     Args:
         problem: the problem; the query's budget is `query.budget`, or else the members' common one.
         solver: "auto" or "projected-gradient" (from many starts), "paper", for nearest centroid "widest-lead", or
@@ -36,7 +40,7 @@ def individual(
     """
     with bounded("individual", False, effort, time_limit):
         proposal = propose_individual(problem, solver)
-    return audited(proposal, problem, QUERY)
+    return audited(proposal, proposal.plan.problem, QUERY)
 
 
 @with_near_names
@@ -95,6 +99,9 @@ def joint(
     progress: Progress = None,
 ) -> Result:
     """Return moves of members and query together; each may use its whole budget.
+
+    Several queries each make their own move. With these, over rounds, and where members are relabelled or leave, plans
+    and own moves are made by turns. Members who ask move with their data alone, as in `oar.collective`.
 
     Args:
         problem: the problem to solve.

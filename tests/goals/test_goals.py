@@ -323,14 +323,6 @@ def test_goals_that_cannot_be(query, message):
         oar.Problem(three_classes(), SOFTMAX, query(), oar.Perturb(1.0))
 
 
-def test_what_is_for_one_person_refuses_several():
-    people, query = several()
-    problem = oar.Problem(people, SOFTMAX, query, oar.Perturb(0.3))
-    for verb in (oar.individual, oar.joint):
-        with pytest.raises(oar.errors.OptionError, match="query: must be one person for"):
-            verb(problem)
-
-
 def test_margins_have_no_probabilities():
     with pytest.raises(oar.errors.OptionError, match="has margins and no probabilities"):
         oar.Problem(

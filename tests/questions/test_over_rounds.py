@@ -107,7 +107,7 @@ def test_collective_and_the_audit_replay_all_rounds(result):
     assert one.audit.rounds[0].movers == one.audit.movers
 
 
-def test_other_labels_leavers_and_the_querys_own_move_are_refused_or_told(result):
+def test_other_labels_and_leavers_are_refused_and_the_querys_own_move_is_told(result):
     problem, moves = result.problem, result.plan.each
     with pytest.raises(oar.errors.OptionError, match="labels, leavers: over rounds"):
         oar.audit(problem, moves, leavers=np.arange(len(moves)) == 0)
@@ -137,6 +137,38 @@ def test_a_study_has_the_answers_of_its_cells(result, tmp_path):
     for row in study.table().itertuples():
         alone = oar.collective(problem.with_action(budget=row.budget))
         assert (row.loss, row.success, row.effort) == (alone.loss, alone.success, alone.audit.effort)
+
+
+def test_the_querys_own_move_is_against_what_is_deployed(result):
+    problem = result.problem
+    alone = oar.individual(problem)
+    move, still = alone.plan.query_move, np.zeros_like(result.plan.each)
+    budget = problem.query_budget
+    assert np.linalg.norm(move) <= budget * (1 + 1e-9)
+    assert not alone.plan.each.any()
+    there = replace(problem, query=replace(problem.query, features=problem.query_features + move))
+    assert alone.loss == pytest.approx(replayed(there, still)[0], abs=1e-5)
+    ways = budget * np.array([[np.cos(turn), np.sin(turn)] for turn in np.linspace(0, 2 * np.pi, 60)])
+    moved = [replace(problem, query=replace(problem.query, features=problem.query_features + way)) for way in ways]
+    assert alone.loss <= min(replayed(one, still)[0] for one in moved) + 1e-4
+    both = oar.joint(problem)
+    assert both.loss <= min(alone.loss, result.loss) + 1e-9
+    assert oar.audit(problem, both.plan.each, query_move=both.plan.query_move).loss == both.loss
+
+
+def test_the_fewest_members_over_rounds_are_persons_who_suffice_in_a_replay(result):
+    problem = result.problem
+    answer = oar.minimal_coalition(problem)
+    if answer.size is None:
+        assert not result.success
+        return
+    moves = answer.result.plan.each
+    assert replayed(problem, moves)[1]
+    assert set(problem.stream.who[moves.any(axis=1)]) <= set(problem.stream.who[np.asarray(answer.members)])
+    assert len(set(problem.stream.who[np.asarray(answer.members)])) == answer.size == sum(answer.by_class.values())
+    share = oar.break_even(problem)
+    if share.share is not None:
+        assert share.result.loss < share.individual.loss
 
 
 def test_robustness_rolls_the_rule_out(result):
@@ -295,8 +327,6 @@ def test_people_in_parts_do_not_come_in_rounds():
 
 
 REFUSED = {
-    "minimal_coalition": oar.minimal_coalition,
-    "break_even": oar.break_even,
     "worth": lambda problem: oar.questions.worth(problem, oar.defences.TrimmedCentroids(0.1)),
 }
 OF_RESULTS = {

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from support.online_problems import BUDGET, three_rounds
 
@@ -158,8 +159,13 @@ def test_bad_input_is_refused(each, shared):
             oar.online.Reality(**settings)
     with pytest.raises(oar.errors.DataError, match="stream"):
         oar.online.Reality(stream=3)
-    with pytest.raises(oar.errors.DataError, match="OnlineProblem"):
-        oar.follow(oar.Problem(each.people, each.model, each.query, each.action), oar.online.Reality())
+    with pytest.raises(oar.errors.DataError, match="must be an oar.Problem"):
+        oar.follow(each.people, oar.online.Reality())
+    single = oar.Problem(each.people, each.model, each.query, each.action)
+    with pytest.raises(oar.errors.OptionError, match="stream: is for problems over rounds"):
+        oar.follow(single, oar.online.Reality(stream=each.stream))
+    with pytest.raises(oar.errors.DataError, match="follows of round 0"):
+        oar.follow(single, lambda told: oar.online.Happened(told.expected, told.asked, np.ones(3, dtype=bool)))
     with pytest.raises(oar.errors.DataError, match="replan"):
         oar.follow(each, oar.online.Reality(), replan="yes")
     with pytest.raises(oar.errors.DataError, match="reality"):
@@ -177,3 +183,68 @@ def test_bad_input_is_refused(each, shared):
     relabelled = Stream.of_batches([(some, ["yes"] * 3 + ["no"] * 3) for some in rows], who=True)
     with pytest.raises(oar.errors.DataError, match="labels"):
         oar.follow(each, oar.online.Reality(stream=relabelled))
+
+
+def test_a_single_refit_is_one_round_of_it():
+    problem = small_flowers(oar.Perturb(0.5))
+    found = oar.follow(problem, oar.online.Reality(adoption=0.5, seed=1))
+    planned = oar.collective(problem).plan
+    moved = np.asarray(found.plan.moves())
+    follows = moved.any(axis=1)
+    assert np.allclose(moved[follows], np.asarray(planned.moves())[follows])
+    assert 0 < found.followers[0] == follows.sum() < found.asked_rows[0]
+    assert found.loss == oar.audit(problem, moved).loss
+    assert len(found.rounds) == 1
+    exact = oar.follow(problem, lambda told: told.expected + told.asked, plan=planned)
+    assert exact.loss == pytest.approx(oar.collective(problem).loss)
+    other = oar.follow(problem, lambda told: oar.online.Happened(told.expected + 0.1, told.asked))
+    moved = replace(problem, people=oar.Population(problem.people.features + 0.1, problem.people.labels))
+    assert other.loss == pytest.approx(oar.audit(moved, planned.moves()).loss)
+
+
+def test_labels_and_leavers_are_followed_by_some():
+    problem = small_flowers([oar.Relabel(most=4), oar.Withhold(most=2)])
+    plan = oar.collective(problem).plan
+
+    def reality(told):
+        return oar.online.Happened(told.expected, told.asked, np.cumsum(told.changes) % 2 == 0)
+
+    found = oar.follow(problem, reality, plan=plan)
+    assert found.asked_rows[0] == 6
+    assert found.followers[0] == found.audit.relabelled + found.audit.leavers == 3
+    assert found.loss == oar.audit(found.plan).loss
+
+
+def test_people_in_parts_are_followed_part_by_part(tmp_path):
+    problem = small_flowers(oar.Perturb(0.5))
+    frame = pandas.DataFrame(problem.people.features, columns=list("abcd")).assign(species=problem.people.labels)
+    for part in range(2):
+        frame.iloc[part::2].to_parquet(tmp_path / f"{part}.parquet")
+    people = oar.Population.from_parquet(tmp_path, target="species")
+
+    def every_other(told):
+        return oar.online.Happened(told.expected, told.asked * (told.rows % 2)[:, None])
+
+    for model in (oar.NearestCentroid(), oar.SoftmaxRegression(0.1)):
+        parts = replace(problem, people=people, model=model)
+        found = oar.follow(
+            parts, lambda told: oar.online.Happened(told.expected, told.asked * (told.rows % 2)[:, None])
+        )
+        assert found.followers[0] == people.size // 2 == found.audit.movers
+        moves = np.vstack([found.plan.of_chunk(chunk) for chunk in people.chunks()])
+        assert not moves[::2].any()
+        rows = np.vstack([chunk.features for chunk in people.chunks()])
+        labels = np.array([parts.people.classes[code] for chunk in people.chunks() for code in chunk.codes])
+        loaded = replace(parts, people=oar.Population(rows, labels))
+        assert found.loss == pytest.approx(oar.audit(loaded, moves).loss, abs=1e-6)
+    with pytest.raises(oar.errors.DataError, match="must be as expected"):
+        oar.follow(parts, lambda told: oar.online.Happened(told.expected + 1, told.asked))
+
+
+def small_flowers(action):
+    """Return a single refit of every fifth flower."""
+    flowers = oar.datasets.iris()
+    features, labels = flowers.features[::5], flowers.labels[::5]
+    means = [features[labels == species].mean(axis=0) for species in range(3)]
+    query = oar.Query(0.35 * means[2] + 0.65 * means[1], 2)
+    return oar.Problem(oar.Population(features, labels), oar.SoftmaxRegression(0.1), query, action)

@@ -28,6 +28,11 @@ class Levers:
         """Tell whether there is any."""
         object.__setattr__(self, "given", self.relabel.given or self.withhold.given)
 
+    @property
+    def counted(self) -> bool:
+        """Whether all that is given is a number of people: labels that are flipped, and leavers."""
+        return self.given and self.relabel.soft is None
+
 
 def as_action(action: Any) -> Any:
     """Return an action, or several as a tuple; raise for what is none, or given twice."""

@@ -39,7 +39,8 @@ class Plan:
 
     Attributes:
         problem: the problem of the plan.
-        query_move: (d,), the query's own move; zero in purely collective plans.
+        query_move: (d,), the query's own move, or (q, d) of several who each make their own; zero in purely collective
+            plans.
         files: the stamp that changes when a file that people were read from does; None where nobody can tell.
         contents: a digest of every part of people in files, which the first pass of an audit or of writing is held to.
     """
@@ -51,7 +52,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Refuse a move of the query of another shape; whether it is allowed is for the audit to say."""
-        self._check_shape("query_move", (self.problem.people.dimensions,))
+        alone = np.ndim(self.query_move) < 2 or not self.problem.several
+        self._check_shape("query_move", (self.problem.people.dimensions,) if alone else self.problem.asked.points.shape)
         if isinstance(self.problem.people, StreamedPopulation):
             object.__setattr__(self, "files", self.problem.people.stamps())
             object.__setattr__(self, "contents", self.problem.people.contents())
@@ -131,6 +133,10 @@ class Plan:
         """Return the plan in which nobody moves."""
         people = self.problem.people
         return MemberPlan(self.problem, np.zeros(people.dimensions), np.zeros((people.size, people.dimensions)))
+
+    def handing_in(self, problem: Problem, given: Contribution) -> MemberPlan:
+        """Return the plan for a problem with the same people in which everyone hands in something else."""
+        return MemberPlan(problem, self.query_move, np.asarray(given.moves))
 
     def table(self) -> Any:
         """Return everyone's values after the plan, for people with a schema: a DataFrame just like the caller's."""
@@ -298,6 +304,12 @@ class LeverPlan(MemberPlan):
         """Return what everyone hands in if all do as planned: moves, targets and weights."""
         weights = np.where(self.away, 0.0, self.problem.people.row_weights)
         return replace(super().contribution(), targets=self.targets, weights=weights)
+
+    def handing_in(self, problem: Problem, given: Contribution) -> LeverPlan:
+        """Return the plan for a problem with the same people in which everyone hands in something else."""
+        moves, targets, weights = given.over(self.contribution())
+        away = (weights == 0) & (self.problem.people.row_weights > 0)
+        return LeverPlan(problem, self.query_move, moves, targets=targets, away=away)
 
     def labels(self) -> Any:
         """Return everyone's label after the plan, as labels were given: one a person, or rows of shares or values.

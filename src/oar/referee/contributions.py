@@ -259,13 +259,22 @@ class Contributions:
 
     def points(self, after: Array | None) -> Array:
         """Return where those who ask are (q, d) after the plan, of whom members move with their features (n, d)."""
-        own, asked = self._moves.check_query(self.plan.query_move), self.problem.asked
+        own, asked = self._own_moves(), self.problem.asked
         if asked.among.size and own.any():
             self._broken.append("the query moves, and members who ask move with their data alone")
         if asked.members is None:
             return asked.points + own
         assert after is not None
         return after[asked.members]
+
+    def _own_moves(self) -> Array:
+        """Return the query's own move, or those of several (q, d), each measured as if it were alone."""
+        if self.plan.query_move.ndim == 1:
+            return self._moves.check_query(self.plan.query_move)
+        checks = [move_check(one) for one in self.problem.singly]
+        own = [check.check_query(move) for check, move in zip(checks, self.plan.query_move, strict=True)]
+        self._broken += [f"of query {at}: {one}" for at, check in enumerate(checks) for one in check.violations]
+        return np.array(own)
 
     @property
     def violations(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from oar.solvers.descent.parts import InParts
 from oar.solvers.descent.retrained import FrankWolfeDescent, GradientDescent, OneShotDescent
 from oar.solvers.discrete.levers import OtherLevers
 from oar.solvers.outer.best_members import BestMembers
+from oar.solvers.outer.own_moves import EachAlone, InTurns
 from oar.solvers.outer.several_queries import SeveralQueries
 from oar.solvers.outer.side_effects import WithoutSideEffects
 from oar.solvers.query.individual import JointOnTable, QuerysOwnMove
@@ -26,6 +27,8 @@ from oar.solvers.rounds.planning import (
 
 OURS: tuple[type[Solver], ...] = (
     Thorough,
+    EachAlone,
+    InTurns,
     InParts,
     ExactOfBlackBox,
     SurrogateOfBlackBox,

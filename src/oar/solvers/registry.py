@@ -30,7 +30,7 @@ from oar.plans import MemberPlan, Proposal
 from oar.plans.refits import Refits
 from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
-from oar.progress import OnStep, Progress, deadline, limited_time, silent, step_line
+from oar.progress import OnStep, Progress, deadline, limited_time, silent, step_line, telling
 from oar.solvers.settings import (
     EFFORTS,
     EffortLevel,
@@ -179,7 +179,7 @@ def default_effort(effort: EffortLike) -> Iterator[EffortLevel]:
 @contextmanager
 def bounded(title: str, progress: Progress, effort: EffortLike, time_limit: float | None) -> Iterator[OnStep]:
     """Yield what solvers call after each step, in a `with` block with the effort and the time that a caller allows."""
-    with step_line(title, progress) as on_step, default_effort(effort), limited_time(time_limit):
+    with telling(title), step_line(title, progress) as on_step, default_effort(effort), limited_time(time_limit):
         yield on_step
 
 
@@ -446,23 +446,19 @@ def propose_collective(
 
 def propose_individual(problem: Problem, solver: Any = "auto") -> Proposal:
     """Propose individual recourse: the query moves. `oar.individual` also audits it."""
-    problem.only_moves("individual recourse")
-    problem.only_one("individual recourse")
-    found: Proposal = propose(Task(problem, "individual", solver))
+    found: Proposal = propose(Task(problem.themselves, "individual", solver))
     return found
 
 
 def propose_joint(problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> Proposal:
     """Propose joint recourse: members and query move. `oar.joint` also audits it."""
-    problem.only_moves("joint recourse")
-    problem.only_one("joint recourse")
     found: Proposal = propose(Task(problem, "joint", solver, signal, on_step))
     return found
 
 
 def propose(task: Task) -> Any:
     """Return the proposal of the first solver that the task's `solver` means and that does not refuse."""
-    for solver in registered():
+    for solver in (one for one in registered() if task.verb in one.verbs):
         if solver.takes(task.solver) and solver.name not in task.within and solver.refusal(task) is None:
             return _proposed(solver, task)
     raise _refused(task)

@@ -38,6 +38,7 @@ class EffortLevel:
         plans: how many plans for fewer members `oar.minimal_coalition` makes at the most.
         patience: how many random starts in a row may gain less than a thousandth of the loss before no more are made.
         trials: the name of the effort of plans that only have to tell whether the goal is within reach.
+        endless: whether a limit of time, where there is one, takes the place of the number of steps.
         repeats: whether models that are refitted in a loop are first planned for with normal effort, and the search
             continues from there: a thorough plan is then never worse than a normal one.
     """
@@ -52,6 +53,7 @@ class EffortLevel:
     plans: int = 40
     patience: float = np.inf
     trials: str = "quick"
+    endless: bool = True
     repeats: bool = False
 
     def __post_init__(self) -> None:
@@ -65,6 +67,7 @@ class EffortLevel:
             if not is_number(getattr(self, name)) or not getattr(self, name) >= 0:
                 raise DataError(f"{name}: must be a number ≥ 0, got {getattr(self, name)!r}.")
         choose("trials", self.trials, ("quick", "normal", "thorough"))
+        check_flag("endless", self.endless)
         check_flag("repeats", self.repeats)
 
     def loop(self, usual: dict[str, Any], random: bool = True, timed: bool = False) -> dict[str, Any]:
@@ -75,7 +78,7 @@ class EffortLevel:
         restarts = round(self.starts * usual.get("restarts", 0))
         fewest = self.fewest_restarts if random else 0
         scaled = {
-            "max_steps": ENDLESS if timed else max(1, round(self.steps * usual["max_steps"])),
+            "max_steps": ENDLESS if timed and self.endless else max(1, round(self.steps * usual["max_steps"])),
             "tolerance": self.tolerance * usual["tolerance"],
             "restarts": int(min(max(restarts, fewest), self.most_restarts)),
         }

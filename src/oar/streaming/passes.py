@@ -559,6 +559,15 @@ def advance(part: Part, start: int, spec: Spec, walk: SignalPath, stride: Stride
     return slope, risk, gradient
 
 
+def gains(part: Part, start: int, spec: Spec, walk: SignalPath, stride: Stride) -> Array:
+    """Return what everyone's full move from where a walk leads would gain, to first order (n,)."""
+    found = [
+        block.weights * block.radii * spec.norm.dual.length(block.ahead(walk, stride))
+        for block in blocks_of(part, start, spec)
+    ]
+    return np.concatenate(found) if found else np.zeros(0)
+
+
 def _in_cache(size: int) -> Iterator[slice]:
     """Walk over people a few at a time, so that what is only passed on stays in the cache."""
     for first, last in sliced(size, CACHED):

@@ -37,6 +37,7 @@ from oar.streaming.passes import (
     added_leaves,
     advance,
     compare,
+    gains,
     measure,
     total,
 )
@@ -160,6 +161,11 @@ class StreamedTraining(LinearTraining):
         """Return the gap, and gradients along the way from the last walk's end."""
         self.passes += 1
         return sum(self.people.mapped(compare, self.spec, walk, signal, last), PathSums())
+
+    def gains(self, walk: SignalPath, signal: Stride) -> Array:
+        """Return what everyone's full move from where a walk leads would gain (n,), to first order."""
+        self.passes += 1
+        return np.concatenate(list(self.people.mapped(gains, self.spec, walk, signal)))
 
     def stride(self, fit: Fit, signal: Array, length: float = 0.0, share: float = 1.0) -> Stride:
         """Return a step by a refit and its signal."""

@@ -377,8 +377,6 @@ def test_questions_that_need_memory_say_so(people, model, query, action, options
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda problem: oar.minimal_budget(problem),
-        lambda problem: oar.minimal_coalition(problem),
         lambda problem: oar.collective(problem, solver=ProjectedGradient(restarts=3)),
         lambda problem: oar.collective(problem, signal="unrolled"),
         lambda problem: oar.collective(problem, solver=ONE_STEP).plan.moves(),

@@ -126,9 +126,6 @@ def test_what_does_not_apply_is_refused(tuned):
             oar.collective(tuned, solver=solver)
     with pytest.raises(oar.errors.OptionError, match="signal"):
         oar.collective(tuned, signal="implicit")
-    for verb in (oar.minimal_coalition, oar.break_even):
-        with pytest.raises(oar.errors.OptionError, match=r"oar\.collective"):
-            verb(tuned)
     with pytest.raises(oar.errors.OptionError, match="does not know the query's own move"):
         oar.joint(tuned, solver="one-shot")
 

@@ -22,6 +22,7 @@ from oar.people.wording import counted
 from oar.plans.fingerprints.behaviour import Behaviour, behaviour
 from oar.plans.plan import MemberPlan, as_given
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
 from oar.typing import FilePath
 from oar.version import __version__
 
@@ -58,7 +59,7 @@ class OnlinePlan(MemberPlan):
         if argument == "each" and np.shape(self.each) not in (shape, ()):
             raise DataError(
                 f"{argument}: must have shape {shape}, a row for everyone of every round (and of the history), got "
-                f"{np.shape(getattr(self, argument))}: a plan is for the very stream that it was made for."
+                f"{np.shape(self.each)}: a plan is for the very stream that it was made for."
             )
         super()._check_shape(argument, shape)
 
@@ -79,6 +80,10 @@ class OnlinePlan(MemberPlan):
                 raise DataError(f"round: must be a whole number from 0 to {last}, got {round!r}.")
             rows = self.problem.stream.rows(int(round))
         return as_given(self.each[rows], people.names, people.row_names[rows])
+
+    def handing_in(self, problem: Any, given: Contribution) -> OnlinePlan:
+        """Return the plan for a problem with the same stream in which everyone hands in something else."""
+        return OnlinePlan(problem, np.asarray(given.moves), query_move=self.query_move)
 
     def efforts(self) -> Array:
         """Return Σ ‖δ_i‖ of each round (T,)."""

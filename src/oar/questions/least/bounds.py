@@ -217,7 +217,8 @@ class CentroidBound(MoveBound):
 def bound_of(problem: Problem) -> BudgetBound:
     """Return what rules out budgets and numbers of members."""
     model = problem.model
-    if not problem.plain or problem.query.probability is not None:
+    other = problem.levers.given or problem.over_rounds or problem.people.streamed
+    if other or not problem.plain or problem.query.probability is not None:
         return BudgetBound()
     if model.plain_means:
         return CentroidBound(problem) if problem.limits else BudgetBound()

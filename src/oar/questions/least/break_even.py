@@ -21,17 +21,20 @@ from oar.models.centroid.nearest_centroid import odds_against
 from oar.plans import Result
 from oar.plans.result import MET
 from oar.problem import Problem
-from oar.progress import Progress, is_late
-from oar.questions.least.coalition import no_best
+from oar.progress import Progress, know
 from oar.questions.least.trials import (
     Explained,
     ProblemTrials,
     check_tolerance,
+    codes_of,
+    eligible,
     halve,
     has_closed_form,
     no_idle_options,
+    settled,
     with_members,
 )
+from oar.questions.least.usefulness import Persons
 from oar.recourse import collective, individual
 from oar.solvers.centroids.best_members import ranked_members
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale
@@ -115,10 +118,8 @@ def break_even(
             is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    problem.only_moves("this question")
-    problem.only_one_refit("this question")
-    no_best(problem, "shares of them are looked for")
     searching = {"collective_solver": collective_solver, "signal": signal, "tolerance": tolerance, "seed": seed}
+    problem = settled(problem)
     no_idle_options(problem, "the break-even share", **searching)
     close = check_tolerance(tolerance, USUAL)
     drawn = 0 if seed is None else seed
@@ -136,10 +137,9 @@ class Draw:
 
     def __init__(self, trying: ProblemTrials, seed: int) -> None:
         self._trying, problem = trying, trying.problem
-        self.model, people = problem.model, problem.people
-        able = problem.allowance.everyones(people.size) > 0
-        codes = np.zeros(people.size, dtype=int) if problem.regresses else people.codes(0, people.size)
-        order = random_order(people.size, seed)
+        self.model, self._crowd = problem.model, Persons(problem)
+        able, order = self._crowd.of(eligible(problem)), random_order(self._crowd.size, seed)
+        codes = self._crowd.last(codes_of(problem))
         self._classes = [order[(codes[order] == code) & able[order]] for code in np.unique(codes)]
         self._known: dict[tuple[int, ...], Result] = {}
 
@@ -157,10 +157,10 @@ class Draw:
 
     def members(self, share: float) -> Mask:
         """Return who takes part: of every class so many that they are at least this share."""
-        mask = np.zeros(self._trying.problem.people.size, dtype=bool)
+        mask = np.zeros(self._crowd.size, dtype=bool)
         for order in self._classes:
             mask[order[: self._count(order, share)]] = True
-        return mask
+        return self._crowd.rows(mask)
 
     def _count(self, order: NDArray[np.intp], share: float) -> int:
         return int(np.ceil(share * len(order) - 1e-9))
@@ -174,8 +174,8 @@ class Draw:
             self._known[key] = solve(few, *near)
         return self._known[key]
 
-    def least(self, good: Any, close: float) -> float | None:
-        """Return the smallest share found whose result is good; None where not even everyone's is."""
+    def least(self, good: Any, close: float, what: str) -> float | None:
+        """Return the smallest share found whose result is good (`what` in words); None where not even everyone's is."""
         best = self.at(1.0)
         if not good(best):
             return None
@@ -185,10 +185,13 @@ class Draw:
         def shown(share: float) -> float | None:
             nonlocal best
             result = self.at(share, best)
-            best = result if good(result) else best
-            return share if good(result) else None
+            if not good(result):
+                return None
+            best = result
+            know(f"{what} with a share of at most {share:.1%}")
+            return share
 
-        return halve(0.0, 1.0, shown, lambda failed, does: does - failed <= close or is_late())[1]
+        return halve(0.0, 1.0, shown, lambda failed, does: does - failed <= close or self._trying.spent)[1]
 
 
 def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
@@ -203,8 +206,8 @@ def _searched(draw: Draw, alone: Result, close: float) -> ShareAnswer:
         ahead = result.audit.margin > alone.audit.margin + BETTER * abs(alone.audit.margin)
         return result.loss < limit or (rounded and result.loss == 0 and ahead)
 
-    share = draw.least(better, close)
-    goal_share = draw.least(lambda result: result.success, close)
+    share = draw.least(better, close, "the collective ahead")
+    goal_share = draw.least(lambda result: result.success, close, "the goal reached")
     if share is None and not rounded and alone.loss <= getattr(draw.model, "least_loss", -np.inf):
         said = "Impossible: the individual's loss is as low as any can be, so no collective does better."
         return ShareAnswer(None, None, goal_share, Status.IMPOSSIBLE, said, alone, None)

@@ -19,24 +19,21 @@ from oar.errors import Status
 from oar.online import OnlineProblem
 from oar.plans import Result
 from oar.problem import Problem
-from oar.progress import Progress, is_late
+from oar.progress import Progress, know
 from oar.questions.least.bounds import bound_of
+from oar.questions.least.scales import Found, Scale, scale_of
 from oar.questions.least.trials import (
     Explained,
     ProblemTrials,
     after,
     check_tolerance,
+    eligible,
     halve,
     has_closed_form,
-    lengths_of,
-    moves_of,
     no_idle_options,
-    own_scale,
     scaled,
     unit_budgets,
     what_is_scaled,
-    with_members,
-    with_moves,
 )
 from oar.recourse import collective
 from oar.referee import MEMBERS, nobody_moves
@@ -44,11 +41,9 @@ from oar.referee.proofs.balls import averages_above, never, within_radii
 from oar.referee.proofs.rounds import of_rounds
 from oar.solvers.centroids.exact import Reach, reach_of, smallest_scale, why_never
 from oar.solvers.registry import EffortLike, bounded
-from oar.tolerances import ROUNDING
 from oar.typing import SignalLike, SolverLike
 
 USUAL = 1e-2
-FARTHEST = 4.0  # times the distance of the farthest person from the query: how far the search goes
 MOST_SOLVES = 40
 CONFIRMED = 0.05  # share of a scale below one that suffices after all, from where on the search goes on
 HALVED = 20  # times, from a scale that suffices to the largest that is proved not to: to a millionth of it
@@ -64,7 +59,8 @@ class BudgetAnswer(Explained):
     Attributes:
         value: where `exact`, the infimum of the budgets that suffice: any larger one does, and at the value itself the
             goal at best ties. Otherwise the smallest budget that was found to suffice. Where budgets differ between
-            people: the factor on all of them. inf if impossible, or if none was found.
+            people: the factor on all of them. Where members do not move: how far each soft label may, or how many
+            labels are flipped and how many leave. inf if impossible, or if none was found.
         status: ACHIEVED (audited, where `exact` just above the value), ALREADY (no move is needed), IMPOSSIBLE
             (proved), or NOT_FOUND.
         binding: the class that is beaten last, or None.
@@ -103,7 +99,8 @@ def minimal_budget(
     """Return the smallest budget at which the participants reach the goal (the problem's own is only a first guess).
 
     For nearest centroid on plain features it is exact: for p = 2 and everyone taking part max(0, (d_g − min_{c≠g}
-    d_c)/2). Otherwise it is found by repeated solving and auditing: `value` suffices, and `at_least` is needed.
+    d_c)/2). Otherwise it is found by repeated solving and auditing: `value` suffices, and `at_least` is needed. Where
+    members move and are relabelled or leave, it is the budget of the moves, and other limits stay.
 
     Args:
         problem: the problem to solve.
@@ -117,7 +114,6 @@ def minimal_budget(
             is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    problem.only_moves("this question")
     no_idle_options(problem, "the least budget", solver=solver, signal=signal, tolerance=tolerance, most=most)
     close = check_tolerance(tolerance, USUAL)
     with bounded("minimal budget", progress, effort, time_limit) as on_step:
@@ -127,59 +123,75 @@ def minimal_budget(
 
 
 def _searched(trying: ProblemTrials, close: float, most: float | None) -> BudgetAnswer:
-    problem = trying.problem
-    still, what = trying.still(), what_is_scaled(problem)
+    problem, scale = trying.problem, scale_of(trying.problem)
+    still, what = trying.still(), scale.what
     if still.success:
-        return BudgetAnswer(
-            0.0, still.status, None, "No move is needed: the query has the goal already.", still, 0.0, True
-        )
+        said = "Nobody needs to act: the query has the goal already."
+        return BudgetAnswer(0.0, still.status, None, said, still, 0.0, True)
     if not still.audit.converged:
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, Status.NOT_CONVERGED.advice, still)
-    units = unit_budgets(problem)
-    if not units.any():
-        said = f"Impossible with any {what}: nobody may move; let somebody take part."
+    if not eligible(scale.at(1)).any():
+        said = f"Impossible with any {what}: nobody may act; let somebody take part."
         return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
-    farthest = _farthest(problem) if most is None else check_budget(most, "most")
-    found, failed, last = _first_that_does(trying, farthest)
+    farthest = scale.farthest() if most is None else type(scale.own)(check_budget(most, "most"))
+    found, failed, last = _first_that_does(trying, scale, farthest)
     if found is None:
-        least = _least(problem, farthest)
+        least = max(scale.least, _least(problem, farthest))
         # Either even all of those whom the best few are chosen from cannot do, or nobody may change anything at all.
-        if least == np.inf or nobody_moves(last.problem, MEMBERS):
+        if least == np.inf or (not problem.levers.given and nobody_moves(last.problem, MEMBERS)):
             said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
         tried = min(farthest, failed)
         said = f"No {what} up to {tried:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
         said += f" {trying.ended}"
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, said.strip(), last, least)
-    value, result = found
+    return _answer(trying, scale, *_halved(trying, scale, close, failed, found))
 
-    def shown(scale: float) -> float | None:
+
+def _halved(
+    trying: ProblemTrials, scale: Scale, close: float, failed: float, found: Found
+) -> tuple[float, float, Result]:
+    """Return a value that failed, and the smallest above it that is found to do, with its result."""
+    value, result = found
+    know(f"a {scale.said(value)}")
+
+    def shown(smaller: float) -> float | None:
         nonlocal result
-        better = _tried(trying, scale, result)
+        better = _tried(trying, scale, smaller, result)
         if better is None:
             return None
         result = better[1]
+        know(f"a {scale.said(better[0])}")
         return better[0]
 
     def near(failed: float, does: float) -> bool:
-        return does - failed <= close * does or trying.solves >= MOST_SOLVES or is_late()
+        return scale.next_to_each_other(failed, does, close) or trying.solves >= MOST_SOLVES or trying.spent
 
     failed, value = halve(failed, value, shown, near)
     # Trials may end in worse minima than plans do: the one that decides is made again, with the effort of an answer.
-    while failed > 0 and not near(0.0, value) and (better := _tried(trying, failed, result, fully=True)):
+    while failed > 0 and not near(0, value) and (better := _tried(trying, scale, failed, result, fully=True)):
         value, result = better
-        failed, value = halve(min(failed, value) * (1 - CONFIRMED), value, shown, near)
-    least = _least(problem, value)
+        failed, value = halve(type(value)(min(failed, value) * (1 - CONFIRMED)), value, shown, near)
+    return failed, value, result
+
+
+def _answer(trying: ProblemTrials, scale: Scale, failed: float, value: float, result: Result) -> BudgetAnswer:
+    least = max(scale.least, _least(trying.problem, value))
+    if not value:
+        said = "No move is needed: what else members may do suffices (audited)."
+        return BudgetAnswer(0.0, result.status, None, said, result, 0.0, True)
     ended = f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
     said = (
-        f"A {what} of at most {value:.4g} suffices (audited). That is found, not proved to be the least: "
-        f"{ended}. {_proved(least, what)} {trying.ended}"
+        f"A {scale.said(value)} suffices (audited). That is found, not proved to be the least: "
+        f"{ended}. {_proved(least, scale.what)} {trying.ended}"
     )
-    return BudgetAnswer(value, result.status, None, said.strip(), result, least)
+    return BudgetAnswer(float(value), result.status, None, said.strip(), result, least)
 
 
 def _least(problem: Problem, enough: float) -> float:
     """Return a scale below which it is proved that nothing does; `enough` is where to look from."""
+    if problem.levers.given:  # bounds are of moves
+        return 0.0
     if isinstance(problem, OnlineProblem):
         return _least_over_rounds(problem, enough) if problem.model.plain_means else 0.0
     if problem.model.plain_means and problem.within_balls and problem.plain:  # for all of them
@@ -205,57 +217,29 @@ def _proved(least: float, what: str) -> str:
     return f"It takes at least {least:.4g} (proved)." if least > 0 else f"No least {what} is proved here."
 
 
-def _first_that_does(trying: ProblemTrials, farthest: float) -> tuple[tuple[float, Result] | None, float, Result]:
-    """Return the first scale that does with its result, the largest that did not, and the last result."""
-    problem = trying.problem
-    own = own_scale(problem)
-    scale, failed = min(own if own > 0 else farthest / 16, farthest), 0.0
+def _first_that_does(trying: ProblemTrials, scale: Scale, farthest: float) -> tuple[Found | None, float, Result]:
+    """Return the first value that does with its result, the largest that did not, and the last result."""
+    value, failed = min(scale.own if scale.own > 0 else farthest / 16, farthest), type(farthest)(0)
+    value = max(type(farthest)(value), type(farthest)(scale.least))
     while True:
-        result = trying.solve(scaled(problem, scale))
-        ended = scale >= farthest or trying.solves >= MOST_SOLVES or is_late()
+        result = trying.solve(scale.at(value))
+        ended = value >= farthest or trying.solves >= MOST_SOLVES or trying.spent
         if ended and not result.success:
-            result = trying.fully(scaled(problem, scale), result)
+            result = trying.fully(scale.at(value), result)
         if result.success:
-            return _tightened(trying, result, scale), failed, result
+            return scale.tightened(result, value), failed, result
         if ended:
-            return None, scale, result
-        failed, scale = scale, min(2 * scale, farthest)
+            return None, value, result
+        failed, value = value, min(2 * value, farthest)
 
 
-def _tried(trying: ProblemTrials, scale: float, best: Result, fully: bool = False) -> tuple[float, Result] | None:
-    """Return a smaller scale that does, with its result, no larger than the one asked for; None if none was found."""
-    problem = scaled(trying.problem, scale)
-    if problem.limits is None:
-        # The same members as before, each going as far as it still may.
-        few = with_members(problem, best.problem.allowance.mask)
-        moves = few.allowance.norm.project(moves_of(best), few.allowance.everyones(few.people.size))
-        shorter = with_moves(best, few, moves)
-        if shorter.success:
-            return scale, shorter
-    result = (trying.fully if fully else trying.solve)(problem, best)
-    return _tightened(trying, result, scale) if result.success else None
-
-
-def _tightened(trying: ProblemTrials, result: Result, scale: float) -> tuple[float, Result]:
-    """Return the scale that a plan truly needs, and the plan audited at it."""
-    units = unit_budgets(trying.problem)
-    moves = moves_of(result)
-    lengths = lengths_of(result.problem, moves)
-    used = float((lengths[units > 0] / units[units > 0]).max(initial=0.0)) * (1 + ROUNDING)
-    if used >= scale:
-        return scale, result
-    few = with_members(scaled(trying.problem, used), result.problem.allowance.mask)
-    tight = with_moves(result, few, moves)
-    return (used, tight) if tight.success else (scale, result)
-
-
-def _farthest(problem: Problem) -> float:
-    """Return a scale at which everyone may go well past the query."""
-    units = unit_budgets(problem)
-    rows = np.asarray(problem.people.features, dtype=np.float64) - problem.first_query
-    lengths = lengths_of(problem, rows)
-    farthest = FARTHEST * float(lengths.max()) / float(units[units > 0].min())
-    return farthest if farthest > 0 else 1.0
+def _tried(trying: ProblemTrials, scale: Scale, value: float, best: Result, fully: bool = False) -> Found | None:
+    """Return a smaller value that does, with its result, no larger than the one asked for; None if none was found."""
+    shorter = scale.shortened(best, value)
+    if shorter is not None and shorter.success:
+        return value, shorter
+    result = (trying.fully if fully else trying.solve)(scale.at(value), best)
+    return scale.tightened(result, value) if result.success else None
 
 
 def exact_budget(problem: Problem) -> BudgetAnswer:

@@ -21,28 +21,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.checks import with_near_names
-from oar.errors import NumericsError, OptionError, Status
+from oar.errors import OptionError, Status
 from oar.people.wording import counted
-from oar.plans import MemberPlan, Result
+from oar.plans import Result
 from oar.problem import Problem
-from oar.progress import Progress, is_late
+from oar.progress import Progress, is_late, know
 from oar.questions.least.bounds import bound_of
 from oar.questions.least.trials import (
     Explained,
     ProblemTrials,
-    halve,
+    codes_of,
+    eligible,
+    handing_in,
     has_closed_form,
     moves_of,
-    next_to_each_other,
     no_idle_options,
+    settled,
     with_members,
-    with_moves,
+    with_most,
 )
+from oar.questions.least.usefulness import Usefulness, usefulness_of
 from oar.recourse import collective
 from oar.referee.proofs.balls import fewest_members
 from oar.solvers.centroids.best_members import members_needed, ranked_members
 from oar.solvers.centroids.exact import Reach, margin, reach_of, smallest_scale
-from oar.solvers.outer.best_members import Ranking
 from oar.solvers.registry import EffortLike, bounded, current_effort
 from oar.typing import SignalLike, SolverLike
 
@@ -50,7 +52,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 MANY = 10_000  # people times features from which on plans take long
 FAILING = 2  # how many may fail in a row where they take long; how many are made is a matter of effort
-PASSES = 200_000  # over the data, in all of these plans: refits to moves of enormous budgets take thousands each
 STEPS, NEAR = (1 / 16, 1 / 16, 1 / 8, 1 / 4, 1 / 2), 1 / 20  # shares of a coalition: how many fewer, and near enough
 LEFT_OUT = 4  # single members whose leaving is planned for, each time that one could leave
 MOST_LEAVING = 5  # times that one of them leaves
@@ -113,9 +114,7 @@ def minimal_coalition(
             is no limit.
         progress: whether to show steps on stderr; None means "on a terminal". Or a function of step, loss and gap.
     """
-    problem.only_moves("this question")
-    problem.only_one_refit("this question")
-    no_best(problem, "the fewest members are looked for")
+    problem = settled(problem)
     no_idle_options(problem, "the smallest coalition", solver=solver, signal=signal)
     with bounded("minimal coalition", progress, effort, time_limit) as on_step:
         if has_closed_form(problem):
@@ -133,27 +132,20 @@ def fewest_in(result: Result) -> CoalitionAnswer:
     return _searched(ProblemTrials(problem), result)
 
 
-def no_best(problem: Problem, why: str) -> None:
-    """Refuse participants who are still to be chosen."""
-    if problem.best is not None:
-        raise OptionError(
-            f"participants: must say who may take part where {why}, got {problem.best!r}; pass what it chooses among."
-        )
-
-
 def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAnswer:
     problem, people = trying.problem, trying.problem.people
     still, nobody = trying.still(), np.zeros(people.size, dtype=bool)
     if still.success:
-        said = "No member needs to move: the query has the goal already."
+        said = "No member needs to act: the query has the goal already."
         return CoalitionAnswer(0, _by_class(problem, nobody), people.column(nobody), still.status, said, still, 0, True)
     if not still.audit.converged:
         said = Status.NOT_CONVERGED.advice
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, still)
-    budgets = problem.allowance.everyones(people.size)
-    able = int((budgets > 0).sum())
-    all_of_them = with_members(problem, budgets > 0)
-    everyone = trying.fully(all_of_them) if known is None else with_moves(known, all_of_them, moves_of(known))
+    useful = usefulness_of(problem, trying.signal)
+    budgets, rows = problem.allowance.everyones(people.size), eligible(problem)
+    able = int(useful.crowd.of(rows).sum())
+    all_of_them = with_members(problem, rows)
+    everyone = trying.fully(all_of_them) if known is None else handing_in(known, all_of_them, known.plan.contribution())
     proof = bound_of(problem)
     if not everyone.success:
         proved = not able or everyone.impossible or proof.ruled_out(budgets, able)
@@ -163,15 +155,16 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
         said = f"Not even all {able:,} eligible members were found to reach the goal, which proves nothing."
         said = f"{said} {trying.ended}".strip()
         return CoalitionAnswer(None, {}, people.column(nobody), Status.NOT_FOUND, said, everyone, at_least=1)
-    search = CoalitionSearch(trying, Ranking(problem, trying.signal, False), everyone)
+    search = CoalitionSearch(trying, useful, everyone)
     search.left_out()
-    least = proof.least_members(budgets, search.size)
+    search.least = least = proof.least_members(budgets, search.size)
+    search.tell()
     search.fewer(least)
     return _answer(problem, search, least, able)
 
 
 def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) -> CoalitionAnswer:
-    result, size, members = search.best, search.size, search.members
+    result, size, members = search.best, search.size, search.useful.crowd.rows(search.members)
     by_class = _by_class(problem, members)
     listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
     said = f"At most {size:,} of {able:,} eligible members: certain ones, found to suffice (audited)"
@@ -186,11 +179,12 @@ def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) ->
 
 
 def _by_class(problem: Problem, members: Mask) -> dict[Any, int]:
+    """Return how many of these members (n,) each class has, everybody counted once, by the last label."""
     if problem.regresses:
         return {}
-    people = problem.people
-    counts = np.bincount(people.codes(0, people.size)[members], minlength=len(people.classes))
-    return {label: int(count) for label, count in zip(people.classes, counts, strict=True)}
+    classes = problem.people.classes
+    counts = np.bincount(codes_of(problem)[members & problem.last_rows], minlength=len(classes))
+    return {label: int(count) for label, count in zip(classes, counts, strict=True)}
 
 
 @dataclass(eq=False)
@@ -198,12 +192,16 @@ class CoalitionSearch:
     """The search for ever smaller coalitions; `best` is the smallest whose plan succeeded, audited."""
 
     trying: ProblemTrials
-    ranking: Ranking
+    useful: Usefulness
     best: Result
     made: int = 0  # plans for fewer members
     failing: int = 0  # of them, in a row
     fully: bool = False  # whether plans are made with the effort of an answer
-    passes: int = 0  # that they took
+    least: int = 1  # how many are proved to be needed
+
+    def tell(self) -> None:
+        """Say what is known so far."""
+        know(f"at most {counted(self.size, 'member', 'members')}, at least {self.least:,}")
 
     @property
     def ended(self) -> bool:
@@ -211,20 +209,21 @@ class CoalitionSearch:
         problem = self.trying.problem
         long = problem.people.size * problem.people.dimensions > MANY or not problem.model.convex
         plans = current_effort().plans
-        most = FAILING if long or problem.keep is not None else plans
-        return self.made >= plans or self.failing >= most or self.passes >= PASSES or is_late()
+        most = FAILING if long or problem.keep is not None or problem.levers.given or problem.over_rounds else plans
+        return self.made >= plans or self.failing >= most or self.trying.spent
 
     @property
     def how(self) -> str:
         """The search in words."""
         ended = ", where the search was ended" if self.ended else ""
         ended = ", when the time was over" if is_late() else ended
-        return f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
+        plans = f"by leaving out members and by {counted(self.made, 'plan', 'plans')} for fewer{ended}"
+        return f"{plans}{self.trying.trained}"
 
     @property
     def members(self) -> Mask:
-        """The smallest coalition so far (n,)."""
-        return self.best.problem.allowance.acting(self.best.problem.people.size)
+        """The smallest coalition so far (m,): who acts in the best plan."""
+        return self.useful.acting(self.best.plan)
 
     @property
     def size(self) -> int:
@@ -254,29 +253,11 @@ class CoalitionSearch:
         return any(map(self._succeed, self._choices(number)))
 
     def left_out(self) -> None:
-        """Leave out who does not move, and then as many of the least useful as refits allow."""
-        answering, moves = self.ranking.answering, moves_of(self.best)
-        each, moving = answering.in_cost(moves), np.asarray(moves.any(axis=1))
-        outcome = answering.refit(each)
-        try:
-            here, there = answering.slopes(outcome, None), answering.slopes(outcome, each)
-        except NumericsError:
-            here = there = each
-        gains = answering.weights * np.einsum("nd,nd->n", 0.5 * (here + there), each)
-        order = np.flatnonzero(moving)[np.argsort(gains[moving], kind="stable")]
-
-        def too_many(leaving: int) -> int | None:
-            fewer = each.copy()
-            fewer[order[:leaving]] = 0.0
-            return None if answering.judged(answering.refit(fewer, near=outcome)).success else leaving
-
-        may_leave, _ = halve(0, len(order), too_many, next_to_each_other)  # of the least useful movers
-        for leaving in dict.fromkeys((may_leave, 0)):
-            members = moving.copy()
-            members[order[:leaving]] = False
-            few = with_members(self.trying.problem, members)
-            result = with_moves(self.best, few, np.where(members[:, None], moves, 0.0))
-            if result.success and int(members.sum()) < self.size:
+        """Leave out who does nothing, and then as many of the least useful as refits allow."""
+        for fewer in self.useful.left_out(self.best.plan, lambda: bool(self.trying.ended)):
+            members = self.useful.crowd.of(fewer.acts(self.useful.retraining.before))
+            result = handing_in(self.best, self._with(members), fewer)
+            if result.success:
                 self.best = result
                 return
 
@@ -290,39 +271,45 @@ class CoalitionSearch:
             for leaves in order[members[order]][::-1][:LEFT_OUT]:
                 fewer = members.copy()
                 fewer[leaves] = False
-                if self._succeed(fewer):
+                if self._succeed(self._with(fewer)):
                     break
             if self.size == size:
                 return
 
-    def _succeed(self, members: Mask) -> bool:
-        """Plan for just these members, as long as plans are made, and keep a plan that succeeds."""
+    def _with(self, members: Mask) -> Problem:
+        return with_members(self.trying.problem, self.useful.crowd.rows(members))
+
+    def _succeed(self, few: Problem) -> bool:
+        """Plan for just some members, as long as plans are made, and keep a plan that succeeds with fewer."""
         if self.ended:
             return False
         self.made += 1
         self.failing += 1
-        few = with_members(self.trying.problem, members)
         result = (self.trying.fully if self.fully else self.trying.solve)(few, self.best)
-        self.passes += result.passes
-        if result.success:
-            self.best, self.failing = result, 0
-            self.left_out()
-        return result.success
+        acting = int(self.useful.acting(result.plan).sum())
+        if not result.success or acting >= self.size:
+            return False
+        self.best, self.failing = result, 0
+        self.left_out()
+        self.tell()
+        return True
 
-    def _choices(self, number: int) -> Iterator[Mask]:
-        """Yield the most useful members after the best plan so far, and before any; each choice once."""
+    def _choices(self, number: int) -> Iterator[Problem]:
+        """Yield problems of fewer changes, or of the most useful members after the best plan so far, and before any."""
+        if not self.trying.problem.moves and self.trying.problem.levers.counted:
+            yield with_most(self.trying.problem, number)
+            return
         seen: list[Mask] = []
         order = self._order(self.best)
-        for ranked in (order[self.members[order]], order, self.ranking.order(None)):
-            choice = np.zeros(self.ranking.able.size, dtype=bool)
+        for ranked in (order[self.members[order]], order, self.useful.order(None)):
+            choice = np.zeros(self.useful.crowd.size, dtype=bool)
             choice[ranked[:number]] = True
-            if not any((choice == one).all() for one in seen):
+            if choice.any() and not any((choice == one).all() for one in seen):
                 seen.append(choice)
-                yield choice
+                yield self._with(choice)
 
     def _order(self, result: Result) -> NDArray[np.intp]:
-        assert isinstance(result.plan, MemberPlan)
-        return self.ranking.order(result.plan)
+        return self.useful.order(result.plan)
 
 
 def exact_coalition(problem: Problem) -> CoalitionAnswer:

@@ -5,7 +5,7 @@ Every question without a closed form asks here and nowhere else, and halves (`ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,19 +16,26 @@ from oar.actions import Perturb, Relabel, Withhold
 from oar.actions.choice import as_action, parts_of
 from oar.checks import is_number
 from oar.errors import DataError, OptionError
+from oar.estimators.black_box import Calls
 from oar.people.wording import counted
 from oar.pictures.notebook import ShownAsText
 from oar.plans import MemberPlan, Result
-from oar.plans.rounds.plan import member_plan
 from oar.problem import Problem
 from oar.progress import OnStep, is_late, silent, trying
 from oar.recourse import audited, planned
+from oar.referee import MEMBERS
 from oar.referee.witnesses.refits import keeping_unmoved_refits, kept_refits
-from oar.solvers.registry import current_effort, default_effort
+from oar.retraining.contribution import Contribution
+from oar.solvers.registry import current_effort, default_effort, proposal_of
+from oar.solvers.settings import EFFORTS, EffortLevel
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Value = TypeVar("Value", int, float)
+DECISIVE = 4  # patience with random starts of plans that decide
+PASSES = 60_000  # over the data, in all trials: models with many minima take thousands each
+TRAININGS = 200  # of a black box, times the effort for refits: after so many no other plan is begun
+OUT_OF_TRAININGS = "{:,} trainings of the black box were taken, after which no other plan is begun; allow more effort."
 OUT_OF_TIME = "The time was over before the search was, and more of it may say more."
 
 
@@ -52,6 +59,9 @@ class ProblemTrials:
     def __init__(self, problem: Problem, solver: Any = "auto", signal: Any = "auto", on_step: OnStep = silent) -> None:
         self.problem, self._settings, self._on_step, self.solves = problem, (solver, signal), on_step, 0
         self._kept = kept_refits()  # the audit's refit to people as they are, which is that of every trial
+        self._calls = getattr(problem.model, "calls", Calls())
+        self.passes = 0  # over the data, in all trials
+        self._began, self._most = self._calls.copy(), round(TRAININGS * current_effort().refits)
 
     @property
     def signal(self) -> Any:
@@ -60,26 +70,47 @@ class ProblemTrials:
 
     @property
     def ended(self) -> str:
-        """A sentence where the time for the search is over, or ""."""
+        """A sentence where the time for the search is over, or all trainings of a black box are taken; or ""."""
+        if self._calls.since(self._began).fits >= self._most:
+            return OUT_OF_TRAININGS.format(self._most)
         return OUT_OF_TIME if is_late() else ""
+
+    @property
+    def trained(self) -> str:
+        """What was asked of a black box, in words that go on a sentence, or ""."""
+        fits = self._calls.since(self._began).fits
+        return f", by {counted(fits, 'training', 'trainings')} of the black box in all" if fits else ""
 
     def solve(self, problem: Problem, *known: Result) -> Result:
         """Solve and audit a trial, from what is known to be good elsewhere, too."""
-        with default_effort(current_effort().trials):
-            return self.fully(problem, *known)
+        return self._tried(problem, known, replace(EFFORTS[current_effort().trials], endless=False))
 
     def fully(self, problem: Problem, *known: Result) -> Result:
-        """Solve and audit with the effort of an answer."""
+        """Solve and audit with the effort of an answer, and starts beyond the first that fails to pay."""
+        effort = current_effort()
+        return self._tried(problem, known, replace(effort, patience=max(effort.patience, DECISIVE)))
+
+    def _tried(self, problem: Problem, known: Sequence[Result], effort: EffortLevel) -> Result:
         self.solves += 1
         plans = [one.plan for one in known]
         starts = [np.vstack([plan.each, plan.query_move]) for plan in plans if isinstance(plan, MemberPlan)]
-        with trying(_in_words(problem)), keeping_unmoved_refits(self._kept):
-            return planned(problem, *self._settings, self._on_step, starts)
+        with trying(_in_words(problem)), keeping_unmoved_refits(self._kept), default_effort(effort):
+            found = planned(problem, *self._settings, self._on_step, starts)
+        self.passes += found.passes
+        return found
+
+    @property
+    def spent(self) -> bool:
+        """Whether trials have taken so long that no other is begun, whatever the clock says."""
+        return self.passes >= PASSES or bool(self.ended)
 
     def still(self) -> Result:
         """Return the audited result if nobody moves."""
-        nobody = np.zeros(self.problem.people.size, dtype=bool)
-        return self.solve(with_members(self.problem, nobody))
+        nobody = with_members(self.problem, np.zeros(self.problem.people.size, dtype=bool))
+        if self.problem.people.streamed:
+            return self.solve(scaled(self.problem, 0.0))
+        self.solves += 1
+        return audited(proposal_of("nobody", nobody, np.zeros(self.problem.people.features.shape)), nobody, MEMBERS)
 
 
 def _in_words(problem: Problem) -> str:
@@ -119,7 +150,7 @@ def after(most: int) -> Callable[[float, float], bool]:
 def has_closed_form(problem: Problem) -> bool:
     """Report whether the questions have exact answers: nearest centroid on plain features, with given participants."""
     simple = problem.plain and problem.query.probability is None and problem.keep is None
-    plain = problem.model.plain_means and problem.within_balls and problem.best is None
+    plain = problem.model.plain_means and problem.within_balls and problem.best is None and not problem.levers.given
     return simple and plain and not problem.over_rounds
 
 
@@ -144,10 +175,10 @@ def check_tolerance(tolerance: Any, usual: float) -> float:
     return float(tolerance)
 
 
-def with_members(problem: Problem, members: Mask | None) -> Problem:
+def with_members(problem: Problem, members: Mask) -> Problem:
     """Return the problem in which just these take part, in whatever they may do."""
     levers = problem.levers
-    if not levers.given or members is None:
+    if not levers.given:
         return problem.with_action(participants=members, seed=None)
     able = {
         Perturb: problem.allowance.acting(problem.people.size),
@@ -158,6 +189,20 @@ def with_members(problem: Problem, members: Mask | None) -> Problem:
     return replace(problem, action=as_action(parts))
 
 
+def settled(problem: Problem) -> Problem:
+    """Return the problem in which all take part whom `oar.Best` would choose among."""
+    return problem if problem.best is None else with_members(problem, eligible(problem))
+
+
+def with_most(problem: Problem, number: int) -> Problem:
+    """Return the problem in which at most so many labels are flipped, and at most so many leave."""
+    parts = [
+        part if getattr(part, "most", None) is None else replace(part, most=min(part.most, number))
+        for part in _counted(problem)
+    ]
+    return replace(problem, action=as_action(parts))
+
+
 def _counted(problem: Problem) -> list[Any]:
     """Return a problem's actions, with numbers of people in the place of shares of them."""
     limits: dict[type, Any] = {Relabel: problem.levers.relabel, Withhold: problem.levers.withhold}
@@ -165,6 +210,23 @@ def _counted(problem: Problem) -> list[Any]:
         part if getattr(part, "share", None) is None else replace(part, most=limits[type(part)].most, share=None)
         for part in parts_of(problem.action)
     ]
+
+
+def eligible(problem: Problem) -> Mask:
+    """Return whose data could be other than they are (n,): who may move, be relabelled or leave."""
+    people, relabel, withhold = problem.people, problem.levers.relabel, problem.levers.withhold
+    able = problem.allowance.everyones(people.size) > 0
+    if not problem.levers.given:
+        return able
+    changes = relabel.mask & bool(relabel.most or relabel.soft) | withhold.mask & bool(withhold.most)
+    return np.asarray(able | changes & (people.row_weights > 0))
+
+
+def codes_of(problem: Problem) -> NDArray[np.int32]:
+    """Return everyone's class (n,); 0 where values are regressed."""
+    if problem.regresses:
+        return np.zeros(problem.people.size, dtype=np.int32)
+    return np.concatenate([chunk.codes for chunk in problem.people.chunks()])
 
 
 def scaled(problem: Problem, scale: float) -> Problem:
@@ -196,11 +258,16 @@ def lengths_of(problem: Problem, moves: Array) -> Array:
 
 
 def with_moves(result: Result, problem: Problem, moves: Array) -> Result:
-    """Return a result's plan with other moves of its members, audited against the problem's limits.
+    """Return a result's plan with other moves of its members, audited against the problem's limits."""
+    return handing_in(result, problem, result.plan.contribution().with_moves(moves))
+
+
+def handing_in(result: Result, problem: Problem, given: Contribution) -> Result:
+    """Return a result's plan with something else handed in, audited against the problem's limits.
 
     What the solver claimed of its own plan does not hold for it.
     """
-    plan = member_plan(problem, result.plan.query_move, moves)
+    plan = result.plan.handing_in(problem, given)
     found = audited(replace(result.proposal, plan=plan, gap=np.inf, exact=False, ended=""))
     return replace(found, proposal=replace(found.proposal, claimed_loss=found.loss))
 

@@ -166,8 +166,9 @@ def averages_above(people: Population, each: Array) -> Array:
 def _sums(problem: Problem) -> list[Array]:
     """Return for each class the radius that its 0, 1, 2, … most useful members make."""
     people = problem.people
-    each = problem.allowance.everyones(people.size) * people.row_weights
-    codes, totals = people.codes(0, people.size), people.class_sums(None)
+    chunks = [(chunk.codes, chunk.row_weights) for chunk in people.chunks()]  # two numbers a person, also in parts
+    codes, weights = (np.concatenate(some) for some in zip(*chunks, strict=True))
+    each, totals = problem.allowance.everyones(people.size) * weights, people.class_sums(None)
     found = []
     for code, total in enumerate(totals):
         mine = np.sort(each[codes == code])[::-1]

@@ -27,9 +27,9 @@ MOST_PAIRS = 100_000_000  # of numbers of members that are put together; with mo
 def ranked_members(problem: Problem) -> tuple[list[Rows], list[Array]]:
     """Return, for each class, its eligible members by falling contribution, and the radius of the first m."""
     people = problem.people
-    codes = people.codes(0, people.size)
-    radii = problem.allowance.everyones(people.size)
-    contributions = radii * people.row_weights
+    chunks = [(chunk.codes, chunk.row_weights) for chunk in people.chunks()]  # two numbers a person, also in parts
+    codes, weights = (np.concatenate(some) for some in zip(*chunks, strict=True))
+    contributions = problem.allowance.everyones(people.size) * weights
     class_weights = people.class_sums(None)
     ranked, prefix = [], []
     for code in range(len(people.classes)):

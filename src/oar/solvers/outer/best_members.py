@@ -59,9 +59,13 @@ class Ranking:
 
     def order(self, plan: Any) -> NDArray[np.intp]:
         """Return those who can be chosen, the most useful first, by the signal after a plan (None: before any)."""
-        each = None if plan is None else self.answering.in_cost(plan.each)
+        return self.after(*(None, None) if plan is None else (plan.each, plan.query_move))
+
+    def after(self, moves: Any, query_move: Any = None) -> NDArray[np.intp]:
+        """Return the same after moves (n, d) of features (None: before any)."""
+        each = None if moves is None else self.answering.in_cost(moves)
         try:
-            outcome = self.answering.refit(each, None if plan is None else plan.query_move)
+            outcome = self.answering.refit(each, query_move)
             gains = self.answering.gains(outcome)
         except NumericsError:  # without a signal there is only what everyone could do
             gains = self.answering.weights * self.answering.budgets
