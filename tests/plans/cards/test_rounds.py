@@ -1,5 +1,6 @@
 """Cards for each round: everyone alone as all together, audited; what rounds share, and what is refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -67,3 +68,23 @@ def test_a_damaged_card_of_rounds_is_refused(tmp_path):
     path.write_text(json.dumps(content | {"rounds": [content["rounds"][0], other]}))
     with pytest.raises(oar.errors.StorageError, match="of different plans"):
         oar.results.Card.load(path)
+
+
+def test_the_command_answers_the_card_of_a_round(tmp_path):
+    from typer.testing import CliRunner
+
+    from oar.cli import app
+
+    card = solved(*KINDS["softmax"]).plan.card()
+    card.each(lambda one: dataclasses.replace(one, features=("a", "b"))).save(tmp_path / "plan.json")
+    with pytest.raises(oar.errors.DataError, match="must be of one refit here"):
+        _ = card.single
+    (tmp_path / "me.csv").write_text("a,b,label\n0.5,0.25,2\n")
+    for number in (1, 3):
+        said = CliRunner().invoke(
+            app, ["respond", str(tmp_path / "plan.json"), str(tmp_path / "me.csv"), "--round", str(number)]
+        )
+        if number == 3:
+            assert "round: must be a whole number from 0 to 2" in said.output
+        else:
+            assert said.exit_code == 0, said.output

@@ -239,6 +239,16 @@ class Card:
             return TableTerms((), (), (), Scaler.none(self.size), None)
         return TableTerms((), (), (), sent.seen, sent.scaled)
 
+    def of(self, round: int) -> Card:
+        """Return the card of a round; of this one there is a single one."""
+        check_that(round == 0, "round", "0, for this card is not of several rounds", round)
+        return self
+
+    @property
+    def single(self) -> Card:
+        """The card itself; cards for several rounds refuse to be taken for one."""
+        return self
+
     @property
     def first(self) -> Card:
         """The card itself, as of cards for several rounds the first."""

@@ -38,6 +38,14 @@ class RoundsCard:
         return self.cards[0].digits
 
     @property
+    def single(self) -> Card:
+        """Refuse: an audit needs all rounds, and the rule by which the model is updated, which are not on a card."""
+        raise DataError(
+            "card: must be of one refit here, got one of several rounds; audit it in Python, with "
+            "oar.audit(result.plan.followed(card))."
+        )
+
+    @property
     def first(self) -> Card:
         """The card of the first round, which says whatever is the same in all of them."""
         return self.cards[0]
