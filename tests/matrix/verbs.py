@@ -44,7 +44,7 @@ class Cell:
         """Return the features and the label of one member: a row of the table, where people are one."""
         people = self.problem.people
         if people.encoding is not None:
-            return people.encoding.rows(people.features[:1]).iloc[0], people.labels[0]
+            return people.encoding.decode(np.asarray(people.features[:1])).iloc[0], people.labels[0]
         features = next(iter(people.chunks()))[0] if people.streamed else people.features
         label = people.classes[0] if people.streamed else people.labels[0]
         return np.asarray(features)[0], label
@@ -69,7 +69,7 @@ for one in ("power", "credit", "collateral"):
 verb("collective")(lambda cell: cell.result)
 verb("robustness")(lambda cell: cell.result.plan.robustness(defection=0.3, draws=10))
 verb("card")(lambda cell: cell.card)
-verb("respond")(lambda cell: cell.card.respond(*cell.member()))
+verb("respond")(lambda cell: cell.card.respond(*cell.member(), **({"round": 1} if cell.over_rounds else {})))
 verb("member page")(lambda cell: member_page(cell.card))
 verb("plot")(lambda cell: cell.result.plot())
 verb("notebook view")(lambda cell: cell.result._repr_html_())

@@ -23,6 +23,9 @@ from support.member_cards import (
 import oar
 from oar.models import MLP, PrototypeNetwork, Ridge, SoftmaxRegression
 from oar.plans.cards.file import as_json
+from oar.plans.cards.levers.rule import AWAY, LabelRule, Threshold
+from oar.plans.cards.rounds import RoundsCard
+from oar.plans.cards.table.score import Scaler
 from oar.report.member_page import member_page, write_member_page
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>&amp;\u2028"
@@ -605,3 +608,81 @@ def test_a_percent_sign_is_understood_where_one_number_fits_and_asked_about_wher
     assert (
         "is not one" in page.evaluate(read, ["%", 0, 1])["error"] or "fill" in page.evaluate(read, ["%", 0, 1])["error"]
     )
+
+
+@pytest.mark.parametrize("family", ["softmax, 2 classes", "softmax, 3 classes", "gaussian", "prototypes", "ridge"])
+def test_moves_behind_a_scaler_are_those_of_the_card(calculator, family):
+    model, width = FAMILIES[family]
+    card, rng = random_card(model, width, 4, seed=3), np.random.default_rng(3)
+    seen = Scaler(rng.normal(size=4), rng.uniform(0.5, 2, 4), *(0.1 * rng.normal(size=(2, 4))))
+    sent = dataclasses.replace(card.broadcast, seen=seen, scaled="refitted")
+    if family == "prototypes":  # whose scores do without θ there
+        sent = dataclasses.replace(sent, parameters=np.zeros(0))
+    card = dataclasses.replace(card, broadcast=sent)
+    members = random_members(card, 50, 3)
+    found, expected = computed(calculator, card, *members), card.responses(*members)
+    assert np.abs(found - expected).max() < 1e-6
+    assert np.abs(expected).max() > 0.1
+
+
+@pytest.mark.parametrize("family", ["softmax, 2 classes", "svm, 3 classes", "gaussian", "prototypes"])
+def test_what_is_wanted_of_a_label_is_what_the_card_says(calculator, family):
+    model, width = FAMILIES[family]
+    card, rng = random_card(model, width, 4, seed=5), np.random.default_rng(5)
+    parameters = np.zeros(0) if family == "prototypes" else card.broadcast.parameters
+    sent = dataclasses.replace(card.broadcast, seen=Scaler.none(4), parameters=parameters)
+    card = dataclasses.replace(card, broadcast=sent)
+    rows, targets, _ = random_members(card, 200, 5)
+    codes = targets.argmax(axis=1)
+    values = card.label_scores(rows)
+    kinds = [(label, to) for label in range(width) for to in (*range(width), AWAY) if label != to]
+    rule = LabelRule(tuple(Threshold(*kind, float(rng.normal(scale=np.abs(values).mean()))) for kind in kinds))
+    card = dataclasses.replace(card, rule=rule)
+    expected = rule.decided(values, codes)
+    ask = "([card, rows, targets]) => rows.map((row, i) => oarMember.labelWanted(card, row, targets[i]))"
+    found = calculator.evaluate(ask, [as_json(card), rows.tolist(), targets.tolist()])
+    assert [AWAY if one is None else one for one in found] == expected.tolist()
+    assert len(set(expected)) > 2
+
+
+@pytest.mark.parametrize("to", [1, AWAY])
+def test_a_member_reads_what_is_wanted_of_its_label(visit, to):
+    card = random_card(*FAMILIES["softmax, 2 classes"], 2, seed=5)
+    sent = dataclasses.replace(card.broadcast, seen=Scaler.none(2))
+    rule = LabelRule((Threshold(0, to, -1e6),), keeps=0.9)
+    card = dataclasses.replace(card, broadcast=sent, rule=rule, budget=0.0)
+    seen = visit(member_page(card))
+    page = seen.page
+    assert "this keeps 90%" in page.locator("#asks").inner_text()
+    fill(page, {"feature 0": 1, "feature 1": 2}, "class 0")
+    assert page.get_by_label("How far I am willing to go").is_hidden()
+    page.get_by_role("button", name="Show my move").click()
+    said = page.get_by_role("status").inner_text()
+    answer = card.respond([1, 2], "class 0")
+    assert (answer.leaves, answer.label) == (to == AWAY, "class 0" if to == AWAY else "class 1")
+    wanted = "Take your data away" if to == AWAY else "Hand in the outcome “class 1” in place of “class 0”."
+    assert said.startswith(wanted)
+    page.get_by_label("My own outcome").select_option(label="class 1")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("status").inner_text() == "Keep your outcome “class 1”."
+    assert seen.noise == []
+
+
+def test_the_card_of_ones_round_is_answered(visit):
+    cards = tuple(random_card(*FAMILIES["softmax, 2 classes"], 2, seed=seed) for seed in (5, 6))
+    rounds = RoundsCard((*cards, dataclasses.replace(cards[0], budget=0.0)))
+    seen = visit(member_page(rounds))
+    page = seen.page
+    assert "asked in rounds 0, 1." in page.locator("#asks").inner_text()
+    fill(page, {"feature 0": 1, "feature 1": 2}, "class 0")
+    page.get_by_role("button", name="Show my move").click()
+    assert "My round" in page.get_by_role("status").inner_text()
+    for number, card in enumerate(cards):
+        page.get_by_label("My round").select_option(label=str(number))
+        page.get_by_role("button", name="Show my move").click()
+        changes = [change for _, change, _ in shown(page).values()]
+        assert changes == pytest.approx(list(card.respond([1, 2], "class 0")), abs=1e-6)
+    page.get_by_label("My round").select_option(label="2")
+    page.get_by_role("button", name="Show my move").click()
+    assert page.get_by_role("status").inner_text().startswith("Stay as you are")
+    assert seen.noise == []

@@ -49,6 +49,10 @@ class NoFront:
         """Return what a fitted front has learned, which `transform` is asked of."""
         return self
 
+    def written_down(self, model: Differentiable, people: Population) -> Differentiable | None:
+        """Return a model and what stands before it as one of `oar.models`; None where that is none of them."""
+        return model
+
     def transform(self, rows: Array) -> Array:
         """Return what the estimator is given for people (m, d)."""
         return rows
@@ -125,7 +129,8 @@ class Twin(Differentiable):
 
     def written_down(self, people: Population) -> Differentiable:
         """Return the model of `oar.models` that the estimator is for these people; raise where it is none of them."""
-        found = self.core.written_down(people) if self.front.empty else None
+        core = self.core.written_down(people)
+        found = core and self.front.written_down(core, people)
         if found is None:
             raise DataError(
                 f"model: only what is one of oar.models can be written down, got {self.estimator!r}, which is more; "

@@ -20,6 +20,7 @@ from oar.people.tables.arrays import CHUNK_ROWS, Table, as_table, check_index, i
 from oar.people.wording import counted
 from oar.plans.cards.card import Card
 from oar.plans.cards.publish import class_card, publish
+from oar.plans.cards.signals import card_name
 from oar.plans.moves.changes_table import changed_cells, encoding_of, features_after, lever_cells
 from oar.plans.refits import Refits
 from oar.problem import Problem
@@ -208,14 +209,23 @@ class Plan:
     def followed(self, card: Card) -> MemberPlan:
         """Return what comes of this plan if every participant makes the move that it finds on a card.
 
-        Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned. Nobody moves farther
-        than the card's common budget, nor than the problem allows.
+        Give it to `oar.audit`: only a refit says what a card is worth. The query moves as planned, and so do members
+        who ask, for themselves: that is between them and whoever plans. Nobody moves farther than the card's common
+        budget, nor than the problem allows.
         """
+        places = self._checked(card)
+        if card.rule is not None:
+            raise DataError(
+                "card: must be of moves alone, as this plan is, got one with a rule for labels; use plan.card()."
+            )
+        return MemberPlan(self.problem, self.query_move, self._with_own(card.moves_of(self.problem, places)))
+
+    def _checked(self, card: Card) -> NDArray[np.intp]:
+        """Return where on a card the coordinates of the people are; raise where it is not for this problem."""
         problem, people = self.problem, self.problem.people
-        problem.only_one_refit("a card")
         classes = None if problem.regresses else people.classes
         size = people.dimensions
-        ours = (problem.model.written_down(people).name, problem.allowance.norm, classes, size)
+        ours = (card_name(problem), problem.allowance.norm, classes, size)
         theirs = (card.model, card.norm, card.classes, size if card.schema else card.size)  # levels may be pooled
         if ours != theirs:
             raise DataError(
@@ -227,7 +237,11 @@ class Plan:
             raise DataError(
                 f"card: must work towards the plan's goal {goal!r}, got one for {card.goal!r}; use plan.card()."
             )
-        return MemberPlan(problem, self.query_move, card.moves_of(problem, places))
+        return places
+
+    def _with_own(self, moves: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return everyone's answers to a card (n, d), with members who ask moving as planned, for themselves."""
+        return moves
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,6 +277,21 @@ class MemberPlan(Plan):
     def of_chunk(self, chunk: Chunk) -> NDArray[np.float64]:
         """Return their moves."""
         return self.each[chunk.start : chunk.stop]
+
+    def as_published(self, card: Card) -> Any:
+        """Return a card as this plan publishes it: as it is, or over rounds one for each."""
+        return card
+
+    @property
+    def targets_after(self) -> NDArray[np.float64]:
+        """Everyone's class shares, or values, after the plan: as they are."""
+        return self.problem.people.target_rows(self.problem.regresses)
+
+    def _with_own(self, moves: NDArray[np.float64]) -> NDArray[np.float64]:
+        asking = self.problem.asked.members
+        if asking is not None:
+            moves[asking] = self.each[asking]
+        return moves
 
     def signature(self) -> bytes:
         """Return everyone's moves as bytes."""
@@ -348,16 +377,35 @@ class LeverPlan(MemberPlan):
             counted(leavers, "member leaves", "members leave"),
         ]
 
+    @property
+    def targets_after(self) -> NDArray[np.float64]:
+        """Everyone's class shares, or values, after the plan."""
+        return self.targets
+
     def card(self) -> Card:
-        """Refuse: a card tells members how to move, and nothing else."""
-        raise DataError(
-            "plan: it changes labels or has members leave, which a card cannot tell; hand members their rows of "
-            "plan.moves(), plan.labels() and plan.leavers()."
-        )
+        """Return what can be published: a signal, and thresholds by which members know what is asked of their labels.
+
+        Everyone finds with its own values what another label of its, or its leaving, is worth. `card.rule.keeps` is the
+        share of the plan's gain that is kept by that, for the plan itself names people one by one. A DataError says
+        where that costs too much.
+        """
+        return self.published()[0]
+
+    def published(self) -> tuple[Card, RefitResult]:
+        """Return the card, and what a refit says if everyone answers it."""
+        from oar.plans.cards.levers.publish import lever_card  # which few plans need
+
+        return lever_card(self)
 
     def followed(self, card: Card) -> MemberPlan:
-        """Refuse, as there is no card for such a plan."""
-        raise DataError("card: must belong to a plan of moves alone, and this plan also changes labels or weights.")
+        """Return what comes of this plan if everyone who may be asked does what it finds on a card."""
+        from oar.plans.cards.levers.publish import label_moves
+
+        places = self._checked(card)
+        if card.rule is None:
+            raise DataError("card: must have a rule for labels or leavers, as this plan has, got one of moves alone.")
+        moves, targets, away = label_moves(self, card, places)
+        return LeverPlan(self.problem, self.query_move, moves, targets=targets, away=away)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

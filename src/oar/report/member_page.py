@@ -28,6 +28,8 @@ from oar.pictures.markup import source_hash
 from oar.pictures.numbers import number
 from oar.plans.cards.card import Card
 from oar.plans.cards.file import as_json
+from oar.plans.cards.levers.rule import AWAY, LabelRule
+from oar.plans.cards.rounds import RoundsCard
 from oar.plans.cards.table.score import is_laid_out
 from oar.questions.collateral import way_words
 from oar.report.plan.answer import unable_words
@@ -40,13 +42,15 @@ POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri '
 Facts = Mapping[str, Any]
 NOTHING: Facts = {}
 MOST_NAMES = 12
+OTHER = "to hand in another outcome than your own"
+LEAVING = "to take your data away"
 UNKNOWN = "This page does not know. Ask whoever sent it for the report on the plan."
 VOLUNTARY = "Nothing happens to you. Taking part is voluntary, and this page tells nobody whether you do."
 ANYHOW = "The model is retrained on what others do, so your own prediction may change even if you do nothing."
 
 
 def member_page(
-    card: Card,
+    card: Card | RoundsCard,
     *,
     title: str | None = None,
     outcome: str | None = None,
@@ -68,15 +72,16 @@ def member_page(
     style, script = _part("member.css"), '"use strict";\n{\n' + "\n".join(map(_part, SCRIPTS)) + "}\n"
     facts = facts or NOTHING
     about = {  # sentences by question
-        "whom": _whom(card, facts, whom),
-        "asks": [*_asks(card), *_two_ways(facts)],
+        "whom": _whom(card.first, facts, whom),
+        "asks": [*_asks(card.first), *_asks_by_round(card), *_two_ways(facts)],
         "mine": _mine(_of_card(facts)),
         "otherwise": [VOLUNTARY, ANYHOW, *_otherwise(facts)],
     }
     # The page knows the models that have closed forms; with others members need `oar respond`.
+    rounds, card = card, card.first
     supported = card.broadcast is None or is_laid_out(card.broadcast.model)
     told = {"title": title, "outcome": outcome, "note": note, "about": about}
-    data = json.dumps({"card": as_json(card), "supported": supported} | told, allow_nan=False)
+    data = json.dumps({"card": as_json(rounds), "supported": supported} | told, allow_nan=False)
     # It cannot end its script element: this means the same, and holds no <, > or &. U+2028 and U+2029, and everything
     # else beyond ASCII, json.dumps has escaped already.
     inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -92,7 +97,7 @@ def member_page(
     return html
 
 
-def write_member_page(card: Card, path: str | Path, **told: Any) -> None:
+def write_member_page(card: Card | RoundsCard, path: str | Path, **told: Any) -> None:
     """Write the page, of which `member_page` says what is told.
 
     The file is replaced whole or not at all, and folders that are missing are made.
@@ -113,6 +118,29 @@ def _whom(card: Card, facts: Facts, whom: str) -> list[str]:
 
 
 def _asks(card: Card) -> list[str]:
+    return [*_asked_of_labels(card.rule), *(_asks_of_values(card) if card.most > 0 else [])]
+
+
+def _asks_by_round(card: Card | RoundsCard) -> list[str]:
+    if not isinstance(card, RoundsCard):
+        return []
+    asked = [str(number) for number, one in enumerate(card.cards) if one.most > 0]
+    return [f"It depends on the round in which you hand in your data; members are asked in rounds {', '.join(asked)}."]
+
+
+def _asked_of_labels(rule: LabelRule | None) -> list[str]:
+    if rule is None:
+        return []
+    leaving = {one.to == AWAY for one in rule.thresholds}
+    ways = [
+        words for at, words in ((False, "to hand in another outcome than your own"), (True, LEAVING)) if at in leaving
+    ]
+    said = " or ".join(ways) or "nothing"
+    kept = "" if rule.keeps is None else f" Of what the organiser's own list would change, this keeps {rule.keeps:.0%}."
+    return [f"{said[0].upper()}{said[1:]}, if the form below says so: it depends on your own values.{kept}"]
+
+
+def _asks_of_values(card: Card) -> list[str]:
     limit = f"by at most {number(card.most)} in all" if card.most < math.inf else "as far as you are willing to go"
     if not card.terms.columns:
         return [f"To change your values {limit}. The form below works out which of them, and by how much."]

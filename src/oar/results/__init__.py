@@ -6,6 +6,7 @@ They are returned by functions such as `oar.collective`, or loaded from files. R
 
 from oar.errors import Status
 from oar.plans import Answer, Audit, Card, Independence, LeverPlan, Plan, QueryOutcome, Result, Robustness
+from oar.plans.cards.rounds import RoundsCard
 from oar.plans.individual.advice import Advice
 from oar.studies import Study
 
@@ -20,6 +21,7 @@ __all__ = [
     "QueryOutcome",
     "Result",
     "Robustness",
+    "RoundsCard",
     "Status",
     "Study",
 ]

@@ -20,9 +20,11 @@ from oar import Limit, Limits
 from oar.models import MLP, GaussianNaiveBayes, LinearSVM, PrototypeNetwork, Ridge, Scaled, SoftmaxRegression
 from oar.plans import MemberPlan
 from oar.plans.cards.publish import FEWEST
-from oar.plans.cards.publish_table import _signal, table_cards
+from oar.plans.cards.publish_table import table_cards
+from oar.plans.cards.signals import SignalSource
 from oar.plans.cards.table.score import TableScore
 from oar.referee.table_moves import TableMoveCheck
+from oar.retraining.contribution import Contribution
 
 LIMITS = Limits(
     {
@@ -73,7 +75,7 @@ def first_card(problem, seed=None):
     stay = np.zeros((problem.people.size, problem.people.dimensions))
     plan = MemberPlan(problem, stay[0], stay)
     model = PrototypeNetwork() if isinstance(problem.model, oar.NearestCentroid) else problem.model
-    parameters, signal = _signal(plan, model.training(problem.people), None)
+    parameters, signal = SignalSource(problem, model).pair(Contribution())
     if seed is not None:
         signal = np.random.default_rng(seed).normal(size=signal.size)
     plan = dataclasses.replace(plan, parameters=parameters, signal=signal)

@@ -77,7 +77,7 @@ def audit(
         stage("reading")
         check_settled(card.parent)
         differs = _differs(card, submitted)
-        loaded = Card.load(card)
+        loaded = Card.load(card).single
         # What the card says itself: the schema, whether goals are values, and the goal.
         layout = replace(asked.layout, schema=loaded.schema, plain=not loaded.schema, of_card=True)
         model = "ridge" if loaded.outputs else "softmax"

@@ -48,6 +48,7 @@ def respond(
     budget: Annotated[
         float | None, option(help="How far you are willing to move.  [default: the card's budget]")
     ] = None,
+    round: Annotated[int, option(help="Of a card for several rounds: the round in which you hand in your data.")] = 0,
     name: given.Name = "",
     out: Annotated[Path | None, option(help="CSV file to write the changes to.")] = None,
     force: given.Force = False,
@@ -65,7 +66,7 @@ def respond(
 
         check_settled(card.parent)
         files = output(out, force, endings=())
-        loaded = Card.load(card)
+        loaded = Card.load(card).of(round)
         written.check(mine)
         frame = Layout(written, name="".join(given.by_place([name])), of_card=True).read(mine)
         label = label_column(loaded, frame, target)

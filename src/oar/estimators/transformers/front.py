@@ -37,11 +37,13 @@ from oar.estimators.transformers.binding import (
 )
 from oar.estimators.transformers.nodes import Chain, Learned, Node, computed, jax
 from oar.estimators.twin import NO_FRONT, NoFront, TwinParameters
+from oar.models.differentiable import Differentiable
 from oar.models.training import ALL, Array, Some, displaced
-from oar.models.wrap.scaled import PreprocessedRows, PreprocessedTraining
+from oar.models.wrap.scaled import PreprocessedRows, PreprocessedTraining, Scaled
 from oar.people import Population
 
 FEW = 5  # rows that show what a frame's columns are
+SAME = 1e-8  # of what is standardised: rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,29 @@ class Front(NoFront):
         """Return what the transformers of a fitted pipeline have learned."""
         bound = self.bound(people, fitted)
         return FittedFront(bound.node, bound.learned)
+
+    def written_down(self, model: Differentiable, people: Population) -> Differentiable | None:
+        """Return the model behind a scaler, where the transformers do what `Scaled` does; else None.
+
+        That is seen in what becomes of these people, as they are and after a shift of some of them, up to the order of
+        columns, which no model of `oar.models` minds.
+        """
+        alike = np.ptp(people.row_weights) == 0  # scalers here do not weigh
+        found = Scaled(model)
+        features = np.asarray(people.features, dtype=np.float64)
+        others = features + np.where(found.columns(people), features[::-1] - features.mean(axis=0), 0.0)
+        return found if alike and all(self._scales(rows, people) for rows in (features, others)) else None
+
+    def _scales(self, features: Array, people: Population) -> bool:
+        """Report whether people with these features come out standardised, each column once."""
+        node, shares = self.bound(people, self.pipeline).node, _shares(people.row_weights)
+        rows = computed(node, "applied", features, computed(node, "learned", features, shares))
+        columns = people.table.scaled if people.encoding is not None else np.ones(people.dimensions, dtype=bool)
+        spreads = features.std(axis=0)
+        expected = np.where(columns, (features - features.mean(axis=0)) / np.where(spreads > 0, spreads, 1.0), features)
+        if rows.shape != expected.shape:
+            return False
+        return bool(np.allclose(_in_order(rows), _in_order(expected), rtol=0.0, atol=SAME))
 
     def bound(self, people: Population, pipeline: Any) -> BoundTransformer:
         """Bind the transformers of a pipeline, fitted or not, to the columns of these people."""
@@ -258,6 +283,11 @@ class FrontTraining(PreprocessedTraining):
 
 def _flat(learned: Learned) -> Array:
     return np.concatenate([np.zeros(0), *(np.asarray(leaf).ravel() for leaf in jax.tree.leaves(learned))])
+
+
+def _in_order(rows: Array) -> Array:
+    """Return columns in an order of their own, which rounding does not change."""
+    return rows[:, np.lexsort(np.round(rows, 6)[::-1])]
 
 
 def _shares(weights: Array) -> Array:

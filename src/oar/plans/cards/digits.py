@@ -112,16 +112,17 @@ def shorter(directions: Array, digits: int) -> Array:
 
 def _broadcast(sent: Broadcast, digits: int, sizes: Sizes) -> Broadcast:
     model, pull = sent.model, float(_significant(np.array(sent.pull), SHORT))
+    seen = sent.seen and _scaler(sent.seen, digits, sizes, _effect(sent, sizes))
     if not is_laid_out(model):
         theta, signal = (_significant(vector, digits) for vector in (sent.parameters, sent.signal))
-        return Broadcast(model, theta, signal, pull)
+        return replace(sent, parameters=theta, signal=signal, pull=pull, seen=seen)
     theta, signal = sent.parameters.copy(), sent.signal.copy()
     for vector, is_theta in ((theta, True), (signal, False)):
         if vector.size and isinstance(model, GaussianNaiveBayes):
             _round_gaussian(vector, digits, sizes, is_theta)
         elif vector.size:
             _round_rows(model, vector, digits, sizes)
-    return Broadcast(model, theta, signal, pull)
+    return replace(sent, parameters=theta, signal=signal, pull=pull, seen=seen)
 
 
 def _round_rows(model: Any, vector: Array, digits: int, sizes: Sizes) -> None:

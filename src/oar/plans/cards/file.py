@@ -1,5 +1,8 @@
 """Cards as JSON, in kilobytes. Version 1 holds directions, version 2 a signal besides, version 3 a table's terms.
 
+Version 4 is for what these cannot say: plain features that a model sees through a scaler, and a model that is retrained
+and cannot be written down, so that members answer another one's signal, or directions alone.
+
     {"format": "oar-card", "version": 1, "model": "nearest-centroid", "norm": "2", "budget": 0.5,
      "goal": "yes", "participants": "everyone", "classes": ["no", "yes"], "features": null,
      "directions": [[…], […]], "digits": 2, "oar": "0.1.0"}
@@ -36,6 +39,18 @@ last level stands for all that are not named. `table.score` says what `parameter
 `table.terms.ColumnTerms` what a column's fields are; `cost` is of one unit of the coordinate, or of a switch, rounded
 up where it is `per_spread` by everyone's standard deviation.
 
+A card of version 4 is like one of version 3 where it has `columns`, and else like one of version 2, with `scaled` and
+`scaler` as above. `retrained` is the name of the model that is retrained, where `model` is a plain one in its place;
+where `model` is null there are directions alone. A card of version 5 has a rule for labels besides (`levers.rule`):
+
+    {…, "version": 5, "rule": {"thresholds": [{"label": 0, "to": 1, "least": 3.5}, {"label": 0, "to": null, …}],
+                               "keeps": 0.9}}
+
+Labels are positions among the classes, and `to` is null for leaving. A card of version 6 has one of these for each
+round:
+
+    {"format": "oar-card", "version": 6, "oar": "0.1.0", "rounds": [{…}, …]}
+
 A link is kept where Σ values·after + Σ changes·(after − before) + constant is at most 0, or at most what it was before
 any move. A rule is kept where none of its columns has changed, or where some way holds: all of its parts do. A part is
 a link (at most 0), or a column's value between `low` and `high` (null is no edge; the edges do not belong to it if
@@ -46,6 +61,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +85,14 @@ from oar.opening.documents import DEEP
 from oar.opening.fields import SMALLEST, is_number, said
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Broadcast, Card
+from oar.plans.cards.levers.rule import AWAY, LabelRule, Threshold
+from oar.plans.cards.rounds import RoundsCard
 from oar.plans.cards.table.card import TableCard
 from oar.plans.cards.table.score import Scaler, linear_in_features
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 from oar.version import __version__
 
-FORMAT, DIRECTIONS, SIGNAL, TABLE = "oar-card", 1, 2, 3
+FORMAT, DIRECTIONS, SIGNAL, TABLE, FURTHER, RULE, ROUNDS = "oar-card", 1, 2, 3, 4, 5, 6
 MOST_DRAWN = 10_000_000  # weights that a card may have everybody draw from a seed
 MOST_DIGITS = 20
 MOST_SAID = 300  # characters of what is wrong
@@ -85,13 +103,15 @@ SCALED = {None: "", "refitted": "scaled ", "frozen": "frozen-scaled "}  # how mo
 VECTORS = ("centres", "scales", "shift", "spread")
 
 
-def write(card: Card, path: Path) -> None:
+def write(card: Card | RoundsCard, path: Path) -> None:
     """Write the card as JSON; the file is replaced whole or not at all."""
     write_text(path, json.dumps(as_json(card), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def as_json(card: Card) -> dict[str, Any]:
+def as_json(card: Card | RoundsCard) -> dict[str, Any]:
     """Return what is written: made of dicts, lists, strings, numbers, booleans and None only."""
+    if isinstance(card, RoundsCard):
+        return {"format": FORMAT, "version": ROUNDS, "oar": __version__, "rounds": list(map(as_json, card.cards))}
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": DIRECTIONS,
@@ -107,52 +127,100 @@ def as_json(card: Card) -> dict[str, Any]:
         "digits": card.digits,
         "usual": card.usual and [one and list(one) for one in card.usual],
     }
-    if card.broadcast is not None:
-        if drawn_count(card.broadcast.model, card.directions.shape[1]) > MOST_DRAWN:
+    sent, retrained = card.broadcast, _retrained(card)
+    if sent is not None:
+        if drawn_count(sent.model, card.directions.shape[1]) > MOST_DRAWN:
             raise DataError(
                 f"model: an embedding on a card must have at most {MOST_DRAWN:,} weights, which every member draws "
                 "from its seed; give smaller widths, or hand members their rows of plan.moves()."
             )
         content |= {
-            "version": SIGNAL,
-            "model": {"name": CENTROIDS} if card.model == CENTROIDS else to_spec(card.broadcast.model),
+            "version": SIGNAL if sent.seen is None else FURTHER,
+            "model": {"name": CENTROIDS} if card.model == CENTROIDS else to_spec(sent.model),
             "outputs": card.outputs,
-            "pull": card.broadcast.pull,
-            "parameters": card.broadcast.parameters.tolist(),
-            "signal": card.broadcast.signal.tolist(),
+            "pull": sent.pull,
+            "parameters": sent.parameters.tolist(),
+            "signal": sent.signal.tolist(),
         }
+        if sent.seen is not None:
+            content |= {"scaled": sent.scaled, "scaler": _scaler_to_json(sent.seen)}
     if isinstance(card, TableCard):
         content |= {"version": TABLE, **_table_to_json(card.table)}
         for idle in ("features", "directions", "pull"):  # these follow from the columns, or are nothing
             del content[idle]
+    if retrained is not None:
+        content |= {"version": FURTHER, "retrained": retrained, "outputs": card.outputs}
+        content["model"] = content["model"] if sent else None
+    if card.rule is not None:
+        content |= {"version": RULE, "rule": _rule_to_json(card.rule)}
     return content
 
 
-def read(path: Path) -> Card:
+def _rule_to_json(rule: LabelRule) -> dict[str, Any]:
+    each = [
+        {"label": one.label, "to": None if one.to == AWAY else one.to, "least": one.least} for one in rule.thresholds
+    ]
+    return {"thresholds": each, "keeps": rule.keeps}
+
+
+def _label_rule(content: Fields, classes: int) -> LabelRule:
+    told, found = content.inner("rule"), []
+    for each in told.each("thresholds"):
+        label, to = each.whole("label", 0, classes - 1), AWAY
+        if each.any("to") is not None:
+            to = each.whole("to", 0, classes - 1)
+        if label == to:
+            raise ValueError("a rule asks for the label that is there")
+        found.append(Threshold(label, to, each.number("least", -math.inf)))
+    keeps = None if told.any("keeps") is None else told.number("keeps", 0.0)
+    return LabelRule(tuple(found), keeps)
+
+
+def _retrained(card: Card) -> str | None:
+    """Return the name of the model that is retrained, where it is not the one whose settings are on the card."""
+    sent = card.broadcast
+    own = CENTROIDS if sent is None or card.model == CENTROIDS else f"{SCALED[card.terms.scaled]}{sent.model.name}"
+    return None if own == card.model else card.model
+
+
+def read(path: Path) -> Any:
     """Read a card; a damaged, foreign or newer file raises and says so."""
     content = read_json(path, "card")
     if not (isinstance(content, dict) and content.get("format") == FORMAT):
         raise StorageError(f"card: {path} is not an OAR card.")
-    if content.get("version") not in (DIRECTIONS, SIGNAL, TABLE):
+    if content.get("version") not in range(DIRECTIONS, ROUNDS + 1):
         raise StorageError(
             f"card: {path} has version {said(content.get('version'))}, and this oar ({__version__}) reads versions "
-            f"{DIRECTIONS} to {TABLE}; install the oar that wrote it ({said(content.get('oar'))})."
+            f"{DIRECTIONS} to {ROUNDS}; install the oar that wrote it ({said(content.get('oar'))})."
         )
     try:
-        return _from_json(Fields(content))
+        told = Fields(content)
+        return _rounds(told) if content["version"] == ROUNDS else _from_json(told)
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError, OARError) as error:
         reason = DEEP if isinstance(error, RecursionError) else str(error)
         reason = reason if len(reason) <= MOST_SAID else f"{reason[:MOST_SAID]}…"
         raise StorageError(f"card: {path} is damaged ({reason}); ask for a fresh copy.") from None
 
 
+def _rounds(content: Fields) -> RoundsCard:
+    """Return a card for each round; they must agree in all that is the same in every round."""
+    each = list(content.each("rounds"))
+    if not each or any(one.any("version") not in range(DIRECTIONS, ROUNDS) for one in each):
+        raise ValueError("there must be rounds, each with a card")
+    cards = tuple(map(_from_json, each))
+    if len({(one.model, one.norm, one.goal, one.classes, one.features, one.size, one.outputs) for one in cards}) > 1:
+        raise ValueError("its rounds are of different plans")
+    return RoundsCard(cards)
+
+
 def _from_json(content: Fields) -> Card:
     version, goal, norm = content.any("version"), _goal_from_json(content.any("goal")), content.text("norm")
-    by, with_signal = Norm.of(float(norm) if norm in ("1", "2") else norm), version != DIRECTIONS
-    table = _table_from_json(content) if version == TABLE else None
-    if not with_signal and content.any("model") != CENTROIDS:
+    by, further = Norm.of(float(norm) if norm in ("1", "2") else norm), version in (FURTHER, RULE)
+    with_signal = version != DIRECTIONS and content.any("model") is not None
+    table = _table_from_json(content) if version == TABLE or (further and "columns" in content) else None
+    if version == DIRECTIONS and content.any("model") != CENTROIDS:
         raise ValueError(f"model {said(content.any('model'))} is not known; this oar knows {CENTROIDS}")
-    classes, outputs = _classes(content, goal, with_signal)
+    classes, outputs = _classes(content, goal, version != DIRECTIONS)
     rows = len(classes or VALUES)
     if table is None:
         directions = content.rows("directions", rows)
@@ -164,11 +232,14 @@ def _from_json(content: Fields) -> Card:
             raise ValueError(f"outputs must be {outputs}, got {said(content.any('outputs'))}")
     name, broadcast = content.any("model"), None
     if with_signal:
-        name, model = _model_from_json(content.any("model"), None if table is None else table.scaled)
+        seen, scaled = (None, None) if table is not None or not further else _seen(content, directions.shape[1])
+        name, model = _model_from_json(content.any("model"), scaled if table is None else table.scaled)
         pull = content.number("pull", 0.0) if table is None else 0.0
         if 0 < pull < SMALLEST:
             raise ValueError(f"pull must be 0 or at least {SMALLEST:g}, got {pull!r}")
-        broadcast = _broadcast(content, model, directions.shape, outputs, pull)
+        broadcast = replace(_broadcast(content, model, directions.shape, outputs, pull), seen=seen, scaled=scaled)
+    if further and content.get("retrained") is not None:
+        name = content.text("retrained")
     told: dict[str, Any] = {
         "model": name,
         "norm": by,
@@ -179,6 +250,7 @@ def _from_json(content: Fields) -> Card:
         "directions": directions,
         "broadcast": broadcast,
         "outputs": outputs,
+        "rule": _label_rule(content, rows) if version == RULE else None,
         "digits": None if content.get("digits") is None else content.whole("digits", 1, MOST_DIGITS),  # older cards
     }
     size = directions.shape[1] if table is None else len(table.columns)
@@ -255,7 +327,8 @@ def _broadcast(content: Fields, model: Differentiable, shape: tuple[int, ...], o
     count = parameter_count(model, dimensions, width)
     if drawn_count(model, dimensions) > MOST_DRAWN:
         raise ValueError(f"an embedding must have at most {MOST_DRAWN:,} weights")
-    known = 0 if content.any("version") == TABLE and linear_in_features(model) else count  # scores do without θ there
+    # What goes by scalers does without θ there
+    known = 0 if content.any("version") in (TABLE, FURTHER, RULE) and linear_in_features(model) else count
     sizes = f"{count:,} finite numbers each" if known else f"none and {count:,} finite numbers"
     try:
         parameters, signal = content.vector("parameters", known), content.vector("signal", count)
@@ -285,7 +358,7 @@ def _table_to_json(terms: TableTerms) -> dict[str, Any]:
         ],
         "links": [_link(link) for link in terms.links],
         "rules": [_rule(rule) for rule in terms.rules],
-        "scaler": {name: getattr(terms.scaler, name).tolist() for name in VECTORS},
+        "scaler": _scaler_to_json(terms.scaler),
     }
 
 
@@ -296,18 +369,28 @@ def _table_from_json(content: Fields) -> TableTerms:
     schema = Schema(tuple(each.column for each in columns))
     rules = [each.text("text") for each in content.each("rules")]
     limits = Limits(links=_link_texts(list(content.each("links"))), rules=rules).check(schema)
-    scaled = content.any("scaled")
-    if scaled not in list(SCALED):
-        choose("scaled", scaled, filter(None, SCALED))
     dimensions = sum(len(column.levels) if column.kind == "category" else 1 for column in schema)
-    scaler = Scaler(*(content.inner("scaler").vector(name, dimensions) for name in VECTORS))
-    if not (scaler.scales >= SMALLEST).all():
-        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
+    scaler, scaled = _seen(content, dimensions)
     terms = TableTerms(columns, limits.parsed, limits.ruled(schema), scaler, scaled)
     for name, ours in (("links", [_link(each) for each in terms.links]), ("rules", [_rule(e) for e in terms.rules])):
         if ours != content.any(name):
             raise ValueError(f"the {name} are not what their texts say")
     return terms
+
+
+def _scaler_to_json(scaler: Scaler) -> dict[str, Any]:
+    return {name: getattr(scaler, name).tolist() for name in VECTORS}
+
+
+def _seen(content: Fields, dimensions: int) -> tuple[Scaler, str | None]:
+    """Return how the model sees features, and whether its scaler is refitted or frozen, if there is one."""
+    scaled = content.any("scaled")
+    if scaled not in list(SCALED):
+        choose("scaled", scaled, filter(None, SCALED))
+    scaler = Scaler(*(content.inner("scaler").vector(name, dimensions) for name in VECTORS))
+    if not (scaler.scales >= SMALLEST).all():
+        raise ValueError(f"scales must be above 0 (and at least {SMALLEST:g})")
+    return scaler, scaled
 
 
 def _model_from_json(spec: Any, scaled: str | None) -> tuple[str, Differentiable]:

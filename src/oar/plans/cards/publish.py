@@ -21,24 +21,24 @@ measured from one reading of the data, chunk by chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oar.errors import DataError
 from oar.models import Differentiable, NearestCentroid
-from oar.models.centroid.prototypes import PrototypeNetwork
-from oar.models.protocol import Score
-from oar.models.serialize import to_spec
 from oar.models.wrap.scaled import Scaled
 from oar.plans.cards.card import Array, Broadcast, Card
 from oar.plans.cards.digits import COARSEST_FIRST, FEWEST_FIRST, dearer, rounded, shorter, sizes_of
+from oar.plans.cards.signals import Pair, SignalSource, card_name, own_model, planned_pair, sources, stand_ins
 from oar.plans.cards.table.card import TableCard, without_answer
 from oar.plans.cards.usual_values import usual_ranges
 from oar.plans.refits import Refits, effects
 from oar.problem import Problem
+from oar.retraining.contribution import Contribution
 from oar.retraining.retraining import RefitResult, judged_by_means
 
 if TYPE_CHECKING:
@@ -55,43 +55,78 @@ ENOUGH, LEAST = 0.99, 0.9  # shares of the plan's gain: that end the search, and
 
 def publish(plan: MemberPlan) -> tuple[Card, RefitResult]:
     """Return the card of a plan, and what a refit says if everyone answers it; raise where there is none."""
-    problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
-    model = problem.model
-    problem.only_one_refit("a card")
+    problem = plan.problem
     if problem.own_action is not None:
         problem.only_balls("a card that members answer")
     if not plan.each.any():
         who = "only the query moves in it" if plan.query_move.any() else "nobody moves in it"
         raise DataError(f"plan: {who}, so there is no card to publish.")
-    if model.only_asked:
-        raise DataError(
-            "plan: a black box sends no signal that members could answer, so there is no card; hand members their rows "
-            "of plan.moves()."
-        )
-    sent = sent_of(plan)
-    if problem.limits is not None:
-        from oar.plans.cards.publish_table import grown_cards, table_cards
-
-        return _best(plan, table_cards(plan), grown_cards(plan))
-    if isinstance(model, Scaled):
-        raise DataError(
-            "plan: a card of plain features cannot hold a scaler, got a model behind one; make people with "
-            "oar.Population.from_frame(df, target=…), whose cards can, or hand members their rows of plan.moves()."
-        )
-    model = table_model(plan)
-    to_spec(model)
     refuse_small_classes(plan)
-    shares = np.ones((people.size, 1)) if problem.regresses else people.class_rows()
-    radii = allowance.everyones(people.size)
-    broadcast = Broadcast(model, *sent, _pull(plan, model, model.member_score(*sent), radii))
-    card = Card(
-        model=problem.model.name if problem.model.plain_means else model.name,
-        directions=_directions(plan.each, people.row_weights[:, None] * shares, radii),
-        broadcast=broadcast,
+    if problem.limits is not None:
+        from oar.plans.cards.publish_table import more_table_cards, table_cards
+
+        return _best(plan, table_cards(plan), more_table_cards(plan))
+    return _best(plan, map(plan.as_published, _cards(plan)), map(plan.as_published, _more_cards(plan)))
+
+
+def _cards(plan: MemberPlan) -> Iterator[Card]:
+    """Yield cards of plain features by the plan's own signal, or by the model's where the plan leads."""
+    own = own_model(plan.problem)
+    planned = planned_pair(plan)
+    if planned and own and own.unscaled is own:
+        yield from _pulled(plan, own, planned, None)
+        return
+    for source in sources(plan.problem, (own,) if own else ()):
+        for pair in [planned] if planned else source.pairs((Contribution(plan.each),), plan.query_move):
+            yield from _pulled(plan, source.model, pair, source)
+
+
+def _more_cards(plan: MemberPlan) -> Iterator[Card]:
+    """Yield cards by the model's signal before anybody moves and halfway, by those of other models, and by none."""
+    problem, own = plan.problem, own_model(plan.problem)
+    for source in sources(problem, () if own is None else (own,)):
+        for pair in source.pairs((Contribution(), Contribution(0.5 * plan.each)), plan.query_move):
+            yield from _pulled(plan, source.model, pair, None if source.model.unscaled is source.model else source)
+    for source in sources(problem, stand_ins(problem)):
+        for pair in source.pairs((Contribution(plan.each), Contribution()), plan.query_move):
+            yield from _pulled(plan, source.model, pair, source)
+    yield _bare(plan)
+
+
+def _bare(plan: MemberPlan) -> Card:
+    """Return the card of average directions alone."""
+    problem, people = plan.problem, plan.problem.people
+    shares = np.ones((people.size, 1)) if problem.regresses else plan.targets_after
+    radii = problem.allowance.everyones(people.size)
+    return Card(
+        model=card_name(problem),
+        directions=directions_of(plan.each, people.row_weights[:, None] * shares, radii),
         **common_fields(plan),
     )
-    cards = (replace(card, broadcast=replace(broadcast, pull=pull * broadcast.pull)) for pull in PULLS)
-    return _best(plan, cards)
+
+
+def cards_by(plan: MemberPlan, source: SignalSource, pair: Pair) -> Iterator[Card]:
+    """Yield cards of a plan by θ and v of some model."""
+    if plan.problem.limits is not None:
+        from oar.plans.cards.publish_table import table_card
+
+        yield table_card(plan, source, *pair)
+        return
+    yield from _pulled(plan, source.model, pair, source)
+
+
+def _pulled(plan: MemberPlan, model: Differentiable, pair: Pair, source: SignalSource | None) -> Iterator[Card]:
+    """Yield cards by θ and v, with growing pulls; said in round units by their source, or as they are without one."""
+    bare, radii = _bare(plan), plan.problem.allowance.everyones(plan.problem.people.size)
+    if source is None:
+        sent = Broadcast(model, *pair, 1.0)
+    else:
+        parameters, signal, seen = source.told(*pair)
+        scaled = ("frozen" if model.frozen else "refitted") if isinstance(model, Scaled) else None
+        sent = Broadcast(model.unscaled, parameters, signal, 1.0, seen, scaled)
+    least = _pull(plan, sent, radii)
+    for pull in PULLS:
+        yield replace(bare, broadcast=replace(sent, pull=pull * least))
 
 
 def class_card(plan: ClassPlan) -> Card:
@@ -135,23 +170,6 @@ def _average_budgets(problem: Problem) -> Array:
     return spent / totals
 
 
-def sent_of(plan: MemberPlan) -> tuple[Array, Array]:
-    """Return θ and v, which members answer; raise where the plan has none."""
-    if plan.parameters is None or plan.signal is None:
-        raise DataError(
-            "plan: it was made with a signal that is not one pair (θ, v) (such as 'hypernetwork'), so there is nothing "
-            "that members could answer, and it has no card; solve again with signal='implicit', or hand members their "
-            "rows of plan.moves()."
-        )
-    return plan.parameters, plan.signal
-
-
-def table_model(plan: MemberPlan) -> Differentiable:
-    """Return the model that a plan was made with: nearest centroid that is differentiated is a prototype network."""
-    model = plan.problem.model
-    return PrototypeNetwork() if model.plain_means else model.written_down(plan.problem.people)
-
-
 def common_fields(plan: Plan) -> dict[str, Any]:
     """Return what every card says."""
     problem, people, allowance = plan.problem, plan.problem.people, plan.problem.allowance
@@ -159,7 +177,7 @@ def common_fields(plan: Plan) -> dict[str, Any]:
         "norm": allowance.norm,
         "budget": float(allowance.budget) if allowance.single else None,
         "goal": problem.published_goal,
-        "participants": "everyone" if problem.everyone_acts else "selected",
+        "participants": "everyone" if problem.everyone_acts and _everyone_may(problem) else "selected",
         "classes": None if problem.regresses else people.classes,
         "features": people.names,
         "outputs": people.value_rows().shape[1] if problem.regresses else 0,
@@ -167,7 +185,14 @@ def common_fields(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _directions(moves: Array, shares: Array, radii: Array) -> Array:
+def _everyone_may(problem: Problem) -> bool:
+    """Report whether whoever may be asked for its label, or to leave, is everybody but those who ask."""
+    levers, others = problem.levers, np.ones(problem.people.size, dtype=bool)
+    others[problem.asked.among] = False
+    return all(bool(one.mask[others].all()) for one in (levers.relabel, levers.withhold) if one.given)
+
+
+def directions_of(moves: Array, shares: Array, radii: Array) -> Array:
     """Return D (k, d); zero for a class in which fewer than FEWEST people move."""
     spent = shares * radii[:, None]
     sums = spent.sum(axis=0)
@@ -180,12 +205,14 @@ def effective_number(sums: Array, squares: Array) -> Array:
     return sums**2 / np.where(squares > 0, squares, 1.0)
 
 
-def _pull(plan: MemberPlan, model: Differentiable, score: Score, radii: Array) -> float:
-    """Return Σ ‖∇_x s‖₂ / Σ r over those who move."""
+def _pull(plan: MemberPlan, sent: Broadcast, radii: Array) -> float:
+    """Return Σ ‖∇_x s‖₂ / Σ r over those who move; 1 where there is no slope to compare with."""
     people, targets = plan.problem.people, plan.problem.people.target_rows(plan.problem.regresses)
     rows = np.asarray(people.features, dtype=np.float64) + plan.each
-    slopes = score(rows, np.ascontiguousarray(model.target_rows(targets)))[1]
+    slopes = sent.score(rows, np.ascontiguousarray(sent.model.target_rows(targets)))[1]
     moving = radii > 0
+    if not moving.any():
+        return 1.0
     return float(np.linalg.norm(slopes[moving], axis=1).sum() / radii.sum())
 
 
@@ -276,7 +303,8 @@ def _as_coarse_as_may_be(
     It has the fewest digits that keep its success and nearly all of that gain.
     """
     people = plan.problem.people
-    priced = any(each.per_spread for each in card.terms.columns)
+    priced = any(each.per_spread for each in card.first.terms.columns)
+    rough = plan.problem.model.only_asked  # no two of its trainings are worth the same to a hundredth
     for finer in COARSEST_FIRST if priced else (1.0,):
         dear, found = card, worth
         if isinstance(card, TableCard) and priced:
@@ -284,11 +312,11 @@ def _as_coarse_as_may_be(
             found = told(plan.followed(dear).each)
         if found.success < worth.success or not before - found.loss >= least:
             continue
-        sizes = sizes_of(plan.problem, dear)
+        sizes = sizes_of(plan.problem, dear.first)
         for digits in FEWEST_FIRST:
-            short = rounded(dear, digits, sizes)
+            short = dear.each(partial(rounded, digits=digits, sizes=sizes))
             tried = told(plan.followed(short).each)
-            enough = before - tried.loss >= ENOUGH * (before - found.loss)
+            enough = before - tried.loss >= (least if rough else ENOUGH * (before - found.loss))
             if enough and tried.success >= found.success and not _harm(plan, short, tried):
                 return short, tried
     raise DataError(f"plan: members' answers would need more than {FEWEST_FIRST[-1]} digits of its signal{MORE_ROOM}")

@@ -20,24 +20,21 @@ from oar.actions.limits.round_steps import below, bound_step
 from oar.actions.limits.rules import EncodedRule
 from oar.actions.sets.cost_region import spreads_of
 from oar.errors import DataError, NumericsError, OptionError
-from oar.models import Scaled
-from oar.models.naive_bayes import GaussianTraining
-from oar.models.serialize import to_spec
+from oar.models import Differentiable, Scaled
 from oar.people import Population
 from oar.people.tables.schema import Column, Schema
 from oar.plans.cards.card import Array, Broadcast
-from oar.plans.cards.digits import averages
-from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes, sent_of, table_model
+from oar.plans.cards.publish import FEWEST, common_fields, refuse_small_classes
 from oar.plans.cards.rare_levels import CardColumns, named, rare_levels, without_rare
+from oar.plans.cards.signals import Pair, SignalSource, card_name, own_model, planned_pair, sources, stand_ins
 from oar.plans.cards.table.card import TableCard
-from oar.plans.cards.table.score import CardSignal, Scaler, in_units, is_laid_out, kept, linear_in_features
+from oar.plans.cards.table.score import Scaler, kept
 from oar.plans.cards.table.terms import ColumnTerms, TableTerms
 from oar.problem import Problem
 
 if TYPE_CHECKING:
     from oar.plans.plan import MemberPlan
 
-TIGHT = 1e-8
 SHARES = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -48,72 +45,65 @@ def table_cards(plan: MemberPlan) -> Iterator[TableCard]:
             "plan: its limits ask for plausible moves, which are judged by where other people are, and a card must not "
             "hold their data; plan without `plausible`, or hand members their rows of plan.changes()."
         )
-    model = table_model(plan)
-    to_spec(model.unscaled)
     refuse_small_classes(plan)
-    training = _asked(plan).training()
+    own = own_model(plan.problem)
+    if own is not None:
+        yield from _cards(plan, SignalSource(plan.problem, own), planned_pair(plan))
 
-    first = _card(plan, training, *sent_of(plan))
-    yield first
+
+def more_table_cards(plan: MemberPlan) -> Iterator[TableCard]:
+    """Yield cards by the signals of other models, and of the plan's own with growing shares of a common budget."""
+    own = own_model(plan.problem)
+    if own is not None:
+        yield from _grown(plan, SignalSource(plan.problem, own))
+    for source in sources(plan.problem, stand_ins(plan.problem)):
+        yield from _cards(plan, source, None)
+
+
+def _cards(plan: MemberPlan, source: SignalSource, planned: Pair | None) -> Iterator[TableCard]:
+    """Yield cards by a model's signals: the plan's own, or where it leads, before it, and at answers to the first."""
     with suppress(NumericsError):  # where it cannot be refitted there is no such signal
-        yield _card(plan, training, *_signal(plan, training, None))
-        yield _card(plan, training, *_signal(plan, training, plan.followed(first).each))
+        first = table_card(plan, source, *(planned or _pair(plan, source, plan.each)))
+        yield first
+        yield table_card(plan, source, *_pair(plan, source, None))
+        yield table_card(plan, source, *_pair(plan, source, plan.followed(first).each))
 
 
-def grown_cards(plan: MemberPlan) -> Iterator[TableCard]:
+def _grown(plan: MemberPlan, source: SignalSource) -> Iterator[TableCard]:
     """Yield cards with growing shares of a common budget, each with the signal that the last ones led to."""
     allowance = plan.problem.allowance
     if not allowance.single:
         return
-    training = _asked(plan).training()
     with suppress(NumericsError):
-        found = _signal(plan, training, None)
+        found = _pair(plan, source, None)
         for share in SHARES:
-            card = replace(_card(plan, training, *found), budget=share * float(allowance.budget))
+            card = replace(table_card(plan, source, *found), budget=share * float(allowance.budget))
             yield card
-            found = _between(found, _signal(plan, training, plan.followed(card).each))
+            found = _between(found, _pair(plan, source, plan.followed(card).each))
 
 
-def _asked(plan: MemberPlan) -> Problem:
-    """Return the plan's problem for the model that it was made with."""
-    return replace(plan.problem, model=table_model(plan))
+def _pair(plan: MemberPlan, source: SignalSource, moves: Array | None) -> Pair:
+    return source.pair(plan.contribution().with_moves(moves), plan.query_move)
 
 
-def _signal(plan: MemberPlan, training: Any, moves: Array | None) -> tuple[Array, Array]:
-    """Return θ and v at a refit on moved people, as plans hold them."""
-    fit = training.fit(training.moved(moves), training.start(), TIGHT)
-    asked = _asked(plan)
-    _, pull, _ = training.goal(fit.parameters, asked.first_query + plan.query_move, asked.goal_target)
-    signal = training.solve(fit, pull, None, TIGHT)
-    given = getattr(training, "in_given_units", lambda vector: vector)
-    return given(fit.parameters), given(signal)
-
-
-def _between(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+def _between(one: Pair, other: Pair) -> Pair:
     """Return the mean of two signals, v at length 1, which changes no answer: so that answers do not swing."""
     sizes = [float(np.linalg.norm(signal)) or 1.0 for _, signal in (one, other)]
     return 0.5 * (one[0] + other[0]), 0.5 * (one[1] / sizes[0] + other[1] / sizes[1])
 
 
-def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> TableCard:
-    problem, model = plan.problem, table_model(plan)
-    people, scaler = problem.people, Scaler.none(problem.people.dimensions)
-    if isinstance(model, Scaled):
-        parameters, signal, *rest = training.published(parameters, signal)
-        scaler = Scaler(*rest)
-    scaler = _with_smoothing(training, parameters, signal, scaler)
-    inner, rare = model.unscaled, rare_levels(people)
-    sent = CardSignal(np.zeros(0) if linear_in_features(inner) else parameters, signal, scaler)
-    if is_laid_out(inner):
-        sent = in_units(inner, sent, *_round_units(people))
+def table_card(plan: MemberPlan, source: SignalSource, parameters: Array, signal: Array) -> TableCard:
+    """Return a card by θ and v of some model."""
+    problem, people, model = plan.problem, plan.problem.people, source.model
+    inner, rare, sent = model.unscaled, rare_levels(people), source.told(parameters, signal)
     theta, along = (without_rare(inner, vector, people.dimensions, rare) for vector in sent[:2])
     names = named(people, rare)
     if not np.array_equal(names.coordinates, np.arange(people.dimensions)):
         theta, along = (kept(inner, vector, people.dimensions, names.coordinates) for vector in (theta, along))
     by = (getattr(sent.scaler, name)[names.coordinates] for name in ("centres", "scales", "shift", "spread"))
-    table = terms_of(problem, names, Scaler(*by))
+    table = terms_of(problem, names, Scaler(*by), model)
     return TableCard(
-        model=problem.model.name,
+        model=card_name(problem),
         directions=np.zeros((1 if problem.regresses else len(people.classes), table.encoding.dimensions)),
         broadcast=Broadcast(inner, theta, along, 0.0),
         table=table,
@@ -121,36 +111,8 @@ def _card(plan: MemberPlan, training: Any, parameters: Array, signal: Array) -> 
     )
 
 
-def _with_smoothing(training: Any, parameters: Array, signal: Array, scaler: Scaler) -> Scaler:
-    """Return what members do through averages, through the ε of Gaussian naive Bayes too: a parabola in one coordinate.
-
-    ε counts people, whatever they weigh; a card takes everyone to weigh the same.
-    """
-    inner = getattr(training, "inner", training)
-    if not isinstance(inner, GaussianTraining):
-        return scaler
-    own = inner.parameters(parameters)
-    shares = np.exp(own["log_share"] - np.logaddexp.reduce(own["log_share"]))
-    means = shares @ own["mean"]
-    widest = int((shares @ (np.exp(own["log_variance"]) + own["mean"] ** 2) - means**2).argmax())
-    rate = inner.size * inner.widening(parameters, signal)
-    shift, spread = scaler.shift.copy(), scaler.spread.copy()
-    shift[widest] -= 2 * rate * means[widest]
-    spread[widest] += rate
-    return replace(scaler, shift=shift, spread=spread)
-
-
-def _round_units(people: Population) -> tuple[Array, Array]:
-    """Return centres and scales that are powers of ten, and multiples of them, near everyone's; 0 and 1 of levels."""
-    means, spreads = averages(people)
-    places = np.rint(np.log10(spreads)).astype(int)
-    centres = [round(float(mean), -place) for mean, place in zip(means, places, strict=True)]
-    numbers = people.table.scaled
-    return np.where(numbers, centres, 0.0), np.where(numbers, [float(f"1e{place}") for place in places], 1.0)
-
-
-def terms_of(problem: Problem, names: CardColumns, scaler: Scaler) -> TableTerms:
-    """Return what everybody may do to a table's columns."""
+def terms_of(problem: Problem, names: CardColumns, scaler: Scaler, model: Differentiable) -> TableTerms:
+    """Return what everybody may do to a table's columns, and how a model sees them."""
     people, limits = problem.people, problem.limits or Limits()
     weights = people.first_row_weights
     spreads = spreads_of(np.asarray(people.features, dtype=np.float64), weights / weights.sum())
@@ -163,7 +125,6 @@ def terms_of(problem: Problem, names: CardColumns, scaler: Scaler) -> TableTerms
         )
         for column, full in zip(names.columns, people.table.schema, strict=True)
     )
-    model = problem.model
     scaled = ("frozen" if model.frozen else "refitted") if isinstance(model, Scaled) else None
     return TableTerms(columns, limits.parsed, _rules(limits, names), scaler, scaled)
 

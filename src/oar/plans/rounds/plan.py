@@ -19,6 +19,7 @@ from oar.opening import Fields, read_npz
 from oar.opening.documents import parsed_json
 from oar.opening.fields import said
 from oar.people.wording import counted
+from oar.plans.cards.card import Card
 from oar.plans.fingerprints.behaviour import Behaviour, behaviour
 from oar.plans.plan import MemberPlan, as_given
 from oar.problem import Problem
@@ -115,6 +116,27 @@ class OnlinePlan(MemberPlan):
             {"round": stream.when[rows], "person": persons[rows], "row": rows, "effort": lengths},
             index=range(rows.size),
         )
+
+    def card(self) -> Any:
+        """Return what can be published: an `oar.results.RoundsCard`, with a card for each round.
+
+        Members answer the card of the round in which they hand in their data. Their answers are tried by running all
+        rounds. A DataError says why there is no card.
+        """
+        return super().card()
+
+    def as_published(self, card: Card) -> Any:
+        """Return a card for each round."""
+        from oar.plans.cards.rounds import in_rounds
+
+        return in_rounds(self, card)
+
+    def followed(self, card: Any) -> OnlinePlan:
+        """Return what comes of this plan if everyone answers the card of its round; see `Plan.followed`."""
+        from oar.plans.cards.rounds import moves_in_rounds
+
+        self._checked(card.first)
+        return OnlinePlan(self.problem, self._with_own(moves_in_rounds(self, card)))
 
     @with_near_names
     def save(self, path: FilePath) -> None:

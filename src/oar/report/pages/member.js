@@ -1,8 +1,11 @@
 // The page: a form made from the card, and the move that comes of it. Nothing is sent and nothing is stored.
 
 const page = JSON.parse(document.getElementById("card").textContent);
-const card = page.card;
-const ofTable = card.version === 3;
+const rounds = page.card.rounds ?? [page.card];
+let [card] = rounds;
+const limitOf = ({ budget }) => budget ?? Infinity;
+const widest = Math.max(...rounds.map(limitOf)); // what any round allows
+const ofTable = card.columns !== undefined;
 const within = (id) => document.getElementById(id);
 
 // Whether the card's budget pays for the smallest change, as in oar/plans/cards/table/terms.py; plain features have no steps.
@@ -13,7 +16,7 @@ function columnsOf() {
   const around = (column, place) => ({
     ...column,
     usual: card.usual?.[place] ?? null,
-    asked: column.movable && affordable(column),
+    asked: column.movable && widest > 0 && affordable(column),
   });
   if (ofTable) return card.columns.map(around);
   const names = card.features ?? card.directions[0].map((_, place) => `Feature ${place + 1}`);
@@ -22,8 +25,8 @@ function columnsOf() {
 
 function budgetError(value) {
   if (value < 0) return "Please write 0 or more.";
-  if (card.budget !== null && value > card.budget)
-    return `At most ${card.budget}, the plan’s own limit: going farther than planned can miss the goal.`;
+  if (value > widest)
+    return `At most ${widest}, the plan’s own limit: going farther than planned can miss the goal.`;
   return null;
 }
 
@@ -34,15 +37,27 @@ const COUNTED = {
 };
 
 function budgetField() {
-  const limit = card.budget === null ? "Your own limit" : `At most ${card.budget}, the plan’s own limit`;
+  const limit = widest === Infinity ? "Your own limit" : `At most ${widest}, the plan’s own limit`;
   const what = ofTable ? "costs of all changes" : "sizes of all changes";
   return numberField({
     id: "budget",
     name: "How far I am willing to go",
     hint: `${limit}: the ${what}, ${COUNTED[card.norm]}.`,
-    value: card.budget ?? "",
+    value: widest === Infinity ? "" : widest,
     accept: budgetError,
   });
+}
+
+// Of several rounds the one in which a member hands in its data, whose card it answers.
+function roundField() {
+  const hint = "The round in which you hand in your data; ask the organiser if you do not know.";
+  const field = choiceField({ id: "round", name: "My round", hint, options: rounds.map((_, at) => String(at)) });
+  const check = () => {
+    const found = field.check();
+    if (!found.error) card = rounds[found.value];
+    return found;
+  };
+  return { ...field, check };
 }
 
 function outcomeFields() {
@@ -97,6 +112,15 @@ function showMove(columns, values, { after, cost, changes }, budget) {
   within("print").hidden = false;
 }
 
+// What is asked of a member's outcome, before what is asked of its values.
+function showLabel(wanted, own) {
+  const [said, status] = [(place) => `“${labelText(card.classes[place])}”`, within("status")];
+  const move = card.budget === 0 || wanted === null ? "" : ` ${status.textContent}`;
+  if (wanted === null) status.textContent = "Take your data away: you are asked to hand in nothing.";
+  else if (wanted === own) status.textContent = `Keep your outcome ${said(own)}.${move}`;
+  else status.textContent = `Hand in the outcome ${said(wanted)} in place of ${said(own)}.${move}`;
+}
+
 function forgetMove() {
   within("status").textContent = "";
   within("move").replaceChildren();
@@ -107,7 +131,9 @@ function openForm() {
   const columns = columnsOf();
   const [values, outcome, budget] = [columns.map(columnField), outcomeFields(), budgetField()];
   within("values").append(...values.map(({ box }) => box));
-  within("outcome").append(...outcome.map(({ box }) => box), budget.box);
+  const round = page.card.rounds === undefined ? [] : [roundField()];
+  within("outcome").append(...round.map(({ box }) => box), ...outcome.map(({ box }) => box), budget.box);
+  budget.box.hidden = widest === 0; // nothing is to be changed but outcomes
   const limits = ofTable ? [...new Set([...card.links, ...card.rules].map(({ text }) => text))] : [];
   within("limit-list").append(...limits.map((text) => element("li", {}, text)));
   within("limits").hidden = limits.length === 0;
@@ -116,11 +142,15 @@ function openForm() {
   within("form").addEventListener("submit", (event) => {
     event.preventDefault();
     forgetMove();
-    const found = answersOf([...values, ...outcome, budget]);
-    if (found === null) return;
+    const found = answersOf([...round, ...values, ...outcome, budget])?.slice(round.length);
+    if (found === undefined) return;
     const [own, shares] = [found.slice(0, values.length), sharesOf(found.slice(values.length, -1))];
     const kept = values.map((field) => field.kept());
-    showMove(columns, own, computed(own, shares, found.at(-1), kept), found.at(-1));
+    const wanted = labelWanted(card, own, shares);
+    const handed = wanted === null || wanted < 0 ? shares : onlyAt(shares.length, wanted);
+    const far = wanted === null ? 0 : Math.min(found.at(-1), limitOf(card));
+    showMove(columns, own, computed(own, handed, far, kept), found.at(-1));
+    if (card.rule !== undefined) showLabel(wanted, shares.indexOf(1));
     within("result").scrollIntoView({ block: "nearest" });
   });
   within("print").addEventListener("click", () => window.print());
@@ -153,4 +183,4 @@ function openPage() {
 }
 
 openPage();
-globalThis.oarMember = Object.freeze({ plainMove, tableMove, readNumber, doubtOf });
+globalThis.oarMember = Object.freeze({ plainMove, tableMove, labelWanted, readNumber, doubtOf });

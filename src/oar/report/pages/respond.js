@@ -20,8 +20,9 @@ function plainMove(card, features, shares, radius, kept) {
   const free = (vector) => vector.map((value, j) => (kept[j] ? 0 : value));
   const [ball, size] = [BALLS[card.norm], features.length];
   const usual = free(scaled(combined(card.directions, card.classes === null ? [1] : shares, size), radius));
-  if (card.version === 1) return usual;
-  const [score, targets] = [scoreOf(card, size), targetsOf(card, shares)];
+  if (card.signal === undefined) return usual;
+  const score = card.scaler === undefined ? scoreOf(card, size) : tableScore(card, size);
+  const targets = targetsOf(card, shares);
   const value = (move) => {
     const [reached, slopes] = score(plus(features, move), targets);
     const away = plus(move, usual, -1);
@@ -36,6 +37,23 @@ function plainMove(card, features, shares, radius, kept) {
   }
   return card.pull > 0 ? settle(value, ball, radius, card.pull, move) : move;
 }
+
+// The label that is wanted of a member, by its place, or null where it leaves: as in oar/plans/cards/levers/rule.py.
+function labelWanted(card, values, shares) {
+  const own = shares.indexOf(1);
+  if (card.rule === undefined) return own;
+  const point = card.columns === undefined ? values : encoded(tableOfCard(card).columns, values);
+  const score = tableScore(card, point.length);
+  const scores = card.classes.map((_, at) => score(point, targetsOf(card, onlyAt(card.classes.length, at)))[0]);
+  let [found, best] = [own, -1];
+  for (const { label, to, least } of card.rule.thresholds) {
+    const above = (to === null ? 0 : scores[to]) - scores[own] - least;
+    if (label === own && above >= 0 && above > best) [found, best] = [to, above];
+  }
+  return found;
+}
+
+const onlyAt = (size, place) => Array.from({ length: size }, (_, at) => (at === place ? 1 : 0));
 
 // Climb until almost nothing is left to gain; return the move and its value.
 function ascend(value, ball, radius, pull, start) {

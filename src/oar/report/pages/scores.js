@@ -53,7 +53,7 @@ function linearScore(card, size) {
 }
 
 // ℓ = −Σ_c y_c [log π_c − ½ Σ_j (log 2π + λ_cj + ((x_j − μ_cj)² + ε) e^{−λ_cj})] with λ = log σ²; θ is log π, λ, μ.
-// Cards of tables leave out what does not depend on x.
+// Cards with scalers leave out what does not depend on x.
 function gaussianScore(card, size) {
   const classes = card.classes.length;
   const parts = (flat) => [
@@ -66,7 +66,7 @@ function gaussianScore(card, size) {
   const sharp = logVariances.map((row) => row.map((logVariance) => Math.exp(-logVariance)));
   const [common, smoothing] = [inner(softmax(logShares), shareSignal), card.model.smoothing ?? 0];
   const constants = varianceSignal.map((row, c) =>
-    card.version === 3
+    card.version >= 3
       ? 0
       : common - shareSignal[c] + sum(row.map((wider, j) => 0.5 * wider * (1 - smoothing * sharp[c][j]))),
   );
@@ -85,11 +85,11 @@ function gaussianScore(card, size) {
   };
 }
 
-// ℓ = ½ Σ_c y_c ‖x − μ_c‖², where nothing is embedded; cards of tables leave out μ.
+// ℓ = ½ Σ_c y_c ‖x − μ_c‖², where nothing is embedded; cards with scalers leave out μ.
 function prototypeScore(card, size) {
   const signal = matrix(card.signal, size);
   const constants = signal.map((row, c) =>
-    card.version === 3 ? 0 : inner(row, card.parameters.slice(c * size, (c + 1) * size)),
+    card.version >= 3 ? 0 : inner(row, card.parameters.slice(c * size, (c + 1) * size)),
   );
   return (features, targets) => {
     const slopes = scaled(combined(signal, targets, size), -1);

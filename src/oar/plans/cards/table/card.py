@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oar.actions.limits.limit import Limits
-from oar.models import Differentiable, Scaled
+from oar.models.protocol import Score
 from oar.people import Population
 from oar.people.labels import plain
 from oar.people.tables.arrays import is_frame
@@ -41,17 +41,22 @@ class TableCard(Card):
         """The terms of the columns."""
         return self.table
 
-    def audited_model(self) -> Differentiable:
-        """Return the model that is refitted where the card is audited: behind a scaler where it was."""
-        model = self.broadcast.model
-        return Scaled(model, frozen=self.table.scaled == "frozen") if self.table.scaled else model
-
     def _places_in(self, people: Population) -> NDArray[np.intp] | None:
         return None if people.encoding is None else self.table.places_in(people.encoding)
 
-    def moves_of(self, problem: Problem, places: NDArray[np.intp]) -> Array:
+    @property
+    def score(self) -> Score:
+        """Everyone's score, up to a constant of its label, and its gradient."""
+        sent = self.broadcast
+        return TableScore(sent.model, sent.parameters, sent.signal, self.table.scaler)
+
+    def _seen(self, rows: Array, places: NDArray[np.intp]) -> Array:
+        return self.table.seen(rows, places)
+
+    def moves_of(self, problem: Problem, places: NDArray[np.intp], targets: Array | None = None) -> Array:
         """Return the moves (n, d) of a problem's people who answer it, where their coordinates are in these places."""
-        rows, targets, radii = self._members(problem)
+        rows, own, radii = self._members(problem)
+        targets = own if targets is None else targets
         seen = self.table.seen(rows, places)
         room, moves = everyones_room(self.table, problem, seen), np.empty_like(seen)
         for start in range(0, len(rows), IN_CACHE):  # nobody's answer depends on anybody else's
@@ -61,16 +66,13 @@ class TableCard(Card):
 
     def table_responses(self, rows: Array, targets: Array, radii: Array, room: Room) -> tuple[Array, Array, Array]:
         """Return moves (n, d) of many members of a table, their costs (n,), and by how much scores rise (n,)."""
-        sent = self.broadcast
-        score = TableScore(sent.model, sent.parameters, sent.signal, self.table.scaler)
-        response = TableResponse(score, self.table, self.norm)
-        wanted = np.ascontiguousarray(sent.model.target_rows(targets))
+        response = TableResponse(self.score, self.table, self.norm)
+        wanted = np.ascontiguousarray(self.broadcast.model.target_rows(targets))
         moves, gains = response.of(Responders(rows, wanted, radii, room))
         return moves, response.lengths(moves), gains
 
-    def changes(self, features: dict[str, Any], label: Any, budget: float | None, keep: tuple) -> list[Change]:
-        """Return which of its values a member changes: names, and values before and after."""
-        return self.respond(features, label, budget, keep).changes
+    def _changes(self, features: dict[str, Any], answer: Answer) -> list[Change]:
+        return answer.changes
 
     def _answer(self, features: Any, row: Array, target: Array, budget: float, keep: tuple) -> Answer:
         room = self.table.room(row[None], keep)
