@@ -2,6 +2,7 @@
 
 import pytest
 
+import oar
 from matrix.kinds import KINDS
 from matrix.running import ANSWERED, REFUSED, outcomes
 from matrix.verbs import ORDER, VERBS
@@ -25,7 +26,8 @@ def test_every_verb_has_its_column():
     assert len(KINDS) == 26
 
 
-def test_what_is_not_answered_says_why():
+def test_what_is_not_answered_says_why(monkeypatch):
+    monkeypatch.setitem(VERBS, "follow", lambda cell: oar.follow(cell.problem.people, None))
     (found,) = outcomes("nearest centroid", ["follow"], limit=60)
     assert found.word == REFUSED
-    assert "must be an oar.OnlineProblem" in found.said
+    assert "must be an oar.Problem" in found.said
