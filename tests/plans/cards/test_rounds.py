@@ -52,7 +52,9 @@ def test_everyone_answers_the_card_of_its_round(kind, tmp_path):
 def test_budgets_for_all_rounds_together_are_spread_over_them():
     result = solved(*KINDS["softmax"], stream={"who": True}, shared=True)
     card = in_rounds(result.plan, _bare(result.plan))
-    assert sum(one.budget for one in card.cards) == pytest.approx(0.3)
+    assert 0.1 < sum(one.budget for one in card.cards) <= 0.3 * (1 + 1e-12)
+    for one in card.cards:  # in round steps
+        assert one.budget / 0.06 == pytest.approx(round(one.budget / 0.06))
     assert not oar.audit(result.plan.followed(card)).violations
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oar.actions.limits.round_steps import below, one_two_five, share_of
 from oar.checks import is_whole, with_near_names
 from oar.errors import DataError
 from oar.plans.cards.card import Array, Card
@@ -20,6 +21,8 @@ from oar.plans.cards.publish import directions_of
 
 if TYPE_CHECKING:
     from oar.plans.rounds.plan import OnlinePlan
+
+FINEST = 0.01  # of a budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,8 @@ def _parts(plan: OnlinePlan) -> Array:
     efforts = plan.efforts()
     if not plan.problem.has_totals or not efforts.sum() > 0:
         return np.ones(len(efforts))
-    return efforts / efforts.sum()
+    step = one_two_five(share_of(plan.problem.people.size, FINEST))  # rounded down, as all that is told of people
+    return np.array([below(float(part), step) for part in efforts / efforts.sum()])
 
 
 def moves_in_rounds(plan: OnlinePlan, card: RoundsCard) -> Array:
