@@ -389,8 +389,6 @@ def test_questions_that_need_memory_say_so(people, model, query, action, options
         lambda problem: oar.collective(problem, signal="unrolled"),
         lambda problem: oar.collective(problem, solver=ONE_STEP).plan.moves(),
         lambda problem: oar.collective(problem, solver=ONE_STEP).plan.card(),
-        lambda problem: oar.questions.collateral(oar.collective(problem, solver=ONE_STEP)),
-        lambda problem: oar.questions.credit(oar.collective(problem, solver=ONE_STEP)),
     ],
 )
 def test_other_questions_say_so_too(people, ask):
