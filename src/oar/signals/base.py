@@ -77,15 +77,15 @@ class Step:
         return self.outcome.fit
 
     @property
-    def slopes(self) -> Array:
-        """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
-        return np.concatenate([self.member_slopes, self.outcome.query_slope[None]])
-
-    @property
-    def member_slopes(self) -> Array:
-        """The gradient in every member's move (n, d)."""
+    def members(self) -> Array:
+        """The gradient in the members' moves (n, d), with what those who ask gain by moving themselves."""
         own = self.outcome.own_slopes
         return self.gradient if own is None else self.gradient + own
+
+    @property
+    def slopes(self) -> Array:
+        """The gradient in everyone's move (n + 1, d): the members' rows, then the query's."""
+        return np.concatenate([self.members, self.outcome.query_slope[None]])
 
 
 class Signal(ABC):

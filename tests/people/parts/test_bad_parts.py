@@ -363,11 +363,7 @@ SOFTMAX = oar.SoftmaxRegression(1e-2)
         (SOFTMAX, oar.Query(QUERY, 1), oar.Relabel(most=3), {}),
         (SOFTMAX, oar.Query(QUERY, 1), oar.Withhold(most=3), {}),
         (oar.NearestCentroid(), oar.Query(QUERY, 1), oar.Withhold(most=3), {}),
-        (SOFTMAX, oar.Query(QUERY, 1), oar.Perturb(0.1), {"keep": oar.Keep(changed=0.1)}),
         (SOFTMAX, oar.Query(QUERY, 1), oar.Perturb(0.1, participants=oar.Best(5)), {}),
-        (SOFTMAX, oar.Query(QUERY, {1, 2}), oar.Perturb(0.1), {}),
-        (SOFTMAX, oar.Query(QUERY, oar.AnyBut(0)), oar.Perturb(0.1), {}),
-        (SOFTMAX, oar.Query(np.stack([QUERY, QUERY + 0.1]), 1), oar.Perturb(0.1), {}),
         (oar.SoftmaxRegression(0.0), oar.Query(QUERY, 1), oar.Perturb(0.1), {}),
         (oar.models.LinearSVM(1e-2), oar.Query(QUERY, 1), oar.Perturb(0.1), {}),
         (oar.models.MLP(l2=1e-2), oar.Query(QUERY, 1), oar.Perturb(0.1), {}),
@@ -381,8 +377,6 @@ def test_questions_that_need_memory_say_so(people, model, query, action, options
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda problem: oar.joint(problem),
-        lambda problem: oar.questions.leverage(problem),
         lambda problem: oar.minimal_budget(problem),
         lambda problem: oar.minimal_coalition(problem),
         lambda problem: oar.collective(problem, solver=ProjectedGradient(restarts=3)),

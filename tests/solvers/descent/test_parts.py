@@ -106,3 +106,18 @@ def test_members_who_ask_and_move_are_refused_for_a_reason(both):
     problem, _ = both(SOFTMAX, oar.Query(oar.Members([3, 7]), 2))
     with pytest.raises(oar.errors.OptionError, match="stay=True"):
         oar.collective(problem)
+
+
+@pytest.mark.parametrize("model", [SOFTMAX, oar.NearestCentroid(), Scaled(SOFTMAX)], ids=lambda model: model.name)
+def test_credit_and_leverage_are_as_in_memory(both, model):
+    problem, memory = both(model, oar.Query(QUERIES[0], 2))
+    found = oar.collective(problem)
+    here = oar.plans.MemberPlan(memory, np.zeros(3), found.plan.contribution().moves[np.arange(60)])
+    same = oar.recourse.audited(dataclasses.replace(found.proposal, plan=here))
+    credits, expected = oar.questions.credit(found), oar.questions.credit(same)
+    np.testing.assert_allclose(credits.credits, expected.credits, atol=1e-6)
+    np.testing.assert_array_equal(credits.members, expected.members)
+    there, leverage = oar.questions.leverage(problem), oar.questions.leverage(memory)
+    assert there.total == pytest.approx(leverage.total, rel=1e-6)
+    assert there.largest == pytest.approx(leverage.largest, rel=1e-6)
+    assert there.classes == pytest.approx(leverage.classes, rel=1e-6)

@@ -270,6 +270,11 @@ class StreamedPopulation(Population):
             raise DataError("labels: must be numbers to be regressed, got text.")
         return everyones_targets(self, regresses)
 
+    def codes(self, start: int, stop: int) -> Any:
+        """Return the class codes of some consecutive people, a small number for each: labels are read."""
+        read = self.engine.map(_read_labels, self.parts, self.starts)
+        return np.concatenate([self._coding.encode(part.labels) for part in read])[start:stop]
+
     def value_rows(self) -> Any:
         """Return everyone's label as a real value, as rows in parts."""
         return self.target_rows(regresses=True)
@@ -320,7 +325,7 @@ class StreamedPopulation(Population):
         raise self._in_parts(ASKED)
 
     features = labels = property(_refused)
-    codes = class_rows = relabelled = _refused
+    class_rows = relabelled = _refused
     with_features = some = with_arrays = lacking_classes = of_classes = contributing = _refused
 
 

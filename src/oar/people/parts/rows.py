@@ -25,6 +25,7 @@ from oar.people.parts.part import Part
 from oar.people.parts.population import StreamedPopulation, chunks_of
 from oar.people.population import Chunk
 
+INNER = ("nd,nd->n", "...d,...d->...")  # how einsum is asked for inner products of rows
 AT_A_TIME = 128_000  # people whose arrays are in memory at a time, on each thread
 
 
@@ -147,7 +148,7 @@ class RowsInParts(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
         if function is np.where and not options:
             return self._elementwise(np.where, given)
-        if function is np.einsum and given[0] == "nd,nd->n":
+        if function is np.einsum and given[0] in INNER:
             return (given[1] * given[2]).sum(axis=1)
         if function in (np.shape, np.ndim):
             return self.shape if function is np.shape else self.ndim
@@ -158,6 +159,12 @@ class RowsInParts(NDArrayOperatorsMixin):
     def _elementwise(self, function: Callable[..., Any], given: tuple[Any, ...]) -> RowsInParts:
         widths = [shape[-1] for one in given if (shape := getattr(one, "shape", ()))]
         return _made(self.people, function, given, max(widths))
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what only an array can."""
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            raise self.people._in_parts(f"{name} of everybody's rows")
+        raise AttributeError(name)
 
     def __array__(self, *given: Any, **options: Any) -> Any:
         raise self.people._in_parts("an array of everybody's rows")

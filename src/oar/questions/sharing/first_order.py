@@ -81,7 +81,7 @@ def _slopes(refits: Refits) -> Slopes:
         query = problem.first_query + place * refits.query_move
         step = signal.at(training, place * refits.moves, query, problem.goal_target, memory)
         memory = step.memory if warm else None
-        return step.loss, training.weights[:, None] * step.member_slopes, step.outcome.query_slope
+        return step.loss, training.weights[:, None] * step.members, step.outcome.query_slope
 
     return slopes
 
