@@ -376,8 +376,11 @@ def test_what_is_asked_of_a_finished_plan_knows_several_queries_too():
     assert shared.frame().credit.sum() == pytest.approx(result.loss_before - result.loss, rel=1e-2)
     told = oar.questions.collateral(result)
     assert told.bystanders.people + told.actors.people == people.size
+    worst = solved(people, SOFTMAX, oar.Query(query.features, "b", several="worst"))
+    shared = oar.questions.credit(worst, refits=40)
+    assert shared.frame().credit.sum() == pytest.approx(worst.loss_before - worst.loss, abs=1e-6)
     with pytest.raises(oar.errors.OptionError, match="needs a smooth loss"):
-        oar.questions.credit(solved(people, SOFTMAX, oar.Query(query.features, "b", several="worst")))
+        oar.questions.credit(worst, "first-order")
 
 
 def test_members_who_ask_are_no_bystanders():
