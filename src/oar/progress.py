@@ -1,7 +1,7 @@
 """Long work that shows how far it has come, that keeps to a limit of time, and that a signal ends.
 
 **Steps** are shown in a line on stderr, which on a terminal is gone when the work is done. Whoever tries one thing
-after another says what it is trying (`trying`), and a search that narrows its answer down says what is known (`know`): the
+after another says what it is trying (`trying`), and a search that narrows its answer down what it knows (`know`): the
 line says so too, and Ctrl-C tells what was known when it ended the search.
 
 **Limits of time** are set around searches (`limited_time`), which begin nothing more when the time is over. Whoever

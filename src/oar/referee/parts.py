@@ -106,13 +106,13 @@ def _centroids(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
 
 
 def _linear(plan: Plan, people: StreamedPopulation, asked: _Asked) -> Found:
-    problem, model = plan.problem, plan.problem.model.unscaled
+    problem, scaled = plan.problem, isinstance(plan.problem.model, Scaled)
+    model: Any = plan.problem.model.model if scaled else plan.problem.model  # type: ignore[union-attr]
     if not isinstance(model, SoftmaxRegression | Ridge):
         raise OptionError(f"model: people in parts are audited for softmax and ridge regression, got {model.name}.")
     classes = 0 if problem.regresses else len(people.classes)
     sums, *moments = added(people.mapped(_looked_at, asked, contents=plan.contents))
-    sides = _scaled_sides if isinstance(problem.model, Scaled) else _sides
-    both = sides(problem.model, people.size, *moments)
+    both = (_scaled_sides if scaled else _sides)(problem.model, people.size, *moments)
     task = NewtonTask(asked, classes, len(problem.goal_target), people.total_weight, both)
     kind, witness = (SQUARED, EQUATIONS) if problem.regresses else (ENTROPY, NEWTON)
     old, new = (

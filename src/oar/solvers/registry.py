@@ -224,6 +224,7 @@ class Solver:
         requires: names in `oar.solvers.NEEDS` of what a problem must ask for.
         serves: names of what a problem may ask for: by default nothing but moves within balls.
         refuses: names of what a problem must not ask for, each with the reason, after "it …".
+        behind: names of what a problem may ask for, each with the wrapper that must ask on its behalf.
     """
 
     name: ClassVar[str] = ""
@@ -235,6 +236,7 @@ class Solver:
     requires: ClassVar[frozenset[str]] = frozenset()
     serves: ClassVar[frozenset[str]] = frozenset({"retraining"})
     refuses: ClassVar[Mapping[str, str]] = {}
+    behind: ClassVar[Mapping[str, str]] = {}
 
     def takes(self, solver: Any) -> bool:
         """Report whether "auto", a name or settings mean this solver."""
@@ -247,6 +249,9 @@ class Solver:
         for name, why in self.refuses.items():
             if name in task.needs:
                 return why
+        for name, wrapper in self.behind.items():
+            if name in task.needs and wrapper not in task.within:
+                return f"is asked by what knows {name}"
         if task.verb not in self.verbs:
             return f"is for {' and '.join(self.verbs)} recourse"
         for name in NEEDS:

@@ -22,6 +22,7 @@ from oar.models.fit.quasi_newton import SMALL, InverseCurvature, NewtonPoint
 from oar.models.linear.losses import Linear, Ridge, SoftmaxRegression
 from oar.models.linear.training import LinearTraining, power_of_two
 from oar.models.training import ALL, Array, Fit
+from oar.models.wrap.scaled import Scaled
 from oar.people.parts.population import StreamedPopulation
 from oar.people.parts.rows import RowsInParts, formula_of
 from oar.streaming import scratch
@@ -205,3 +206,16 @@ def _units(few: PartStatistics, model: Linear) -> tuple[Array, Array]:
     else:
         spread = np.where(few.high > few.low, spread, 0.0)
     return centre, power_of_two(np.where(spread > 0, spread, spread.max()))
+
+
+def training_in_parts(model: Any, people: StreamedPopulation, allowance: Allowance = NOBODY_MOVES) -> Any:
+    """Bind a model to people in parts; what a signal path's steps are projected into is `allowance`."""
+    if model.plain_means:
+        from oar.streaming.centroids import CentroidsInParts
+
+        return CentroidsInParts(model, people)
+    if isinstance(model, Scaled):
+        from oar.streaming.scaled import ScaledInParts
+
+        return ScaledInParts(model, people, allowance)
+    return StreamedTraining(model, people, allowance)

@@ -285,13 +285,7 @@ class InParts(Solver):
 
     name, settings, requires, serves = "projected-gradient", ProjectedGradient, frozenset({"parts"}), BALLS
     verbs: ClassVar[tuple[str, ...]] = ("collective", "joint")
-
-    def refusal(self, task: Task) -> str | None:
-        """Return why a wrapper is to be asked first, or the usual reasons."""
-        for name, wrapper in (("goals", "several queries"), ("side effects", "side effects")):
-            if name in task.needs and wrapper not in task.within:
-                return f"is asked by what knows {name}"
-        return super().refusal(task)
+    behind: ClassVar[dict[str, str]] = {"goals": "several queries", "side effects": "side effects"}
 
     def propose(self, task: Task, settings: ProjectedGradient) -> Proposal:
         """Move members along a signal path."""
