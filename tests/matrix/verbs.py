@@ -77,7 +77,10 @@ verb("notebook view")(lambda cell: cell.result._repr_html_())
 
 @verb("study")
 def _(cell: Cell) -> Any:
-    return oar.study(cell.problem, participation=(0.5, 1.0), store=cell.folder / "study.db", progress=False)
+    found = oar.study(cell.problem, participation=(0.5, 1.0), store=cell.folder / "study.db", progress=False)
+    for error in found.table()["error"].dropna():  # a study keeps what went wrong, and goes on
+        raise RuntimeError(error)
+    return found
 
 
 @verb("follow")

@@ -107,9 +107,7 @@ class Work:
 
     def problem_of(self, cell: Cell) -> Problem:
         """Return a cell's problem."""
-        parts: Any = [self._acting(part, cell) for part in parts_of(self.problem.action)]
-        if len(parts) == 1:  # over rounds a list is of one for each
-            (parts,) = parts
+        parts = [self._acting(part, cell) for part in parts_of(self.problem.action)]
         model = _seeded(self.models[cell.model], cell.seed)
         if model is not self.models[cell.model]:  # the same object for the same seed: what is kept goes by objects
             model = self.kept.setdefault(f"{cell.model}/{cell.seed}", model)
