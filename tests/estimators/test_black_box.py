@@ -434,10 +434,8 @@ def test_strings_are_codes_to_boosted_trees_at_the_end_of_a_pipeline():
     assert oar.audit(shifted(problem_of(pipeline), [-0.1, 0, 0])).prediction in ("no", "yes")
 
 
-def test_black_boxes_have_no_cards_and_are_not_updated_over_time():
+def test_black_boxes_are_not_updated_over_time():
     problem = problem_of(KNeighborsClassifier())
-    with pytest.raises(oar.errors.DataError, match="a black box sends no signal"):
-        shifted(problem, [0.1, 0, 0]).card()
     stream = oar.online.Stream.of_batches([(problem.people.features, problem.people.labels)])
     with pytest.raises(oar.errors.OptionError, match="where it is updated over time, got BlackBox"):
         oar.OnlineProblem(stream, problem.model, oar.online.FullRefit(), problem.query, oar.Perturb(0.5))

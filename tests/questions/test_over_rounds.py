@@ -330,9 +330,6 @@ REFUSED = {
     "worth": lambda problem: oar.questions.worth(problem, oar.defences.TrimmedCentroids(0.1)),
 }
 OF_RESULTS = {
-    "card": lambda result: result.plan.card(),
-    "published": lambda result: result.plan.published(),
-    "followed": lambda result: result.plan.followed(oar.collective(one_refit(result.problem)).plan.card()),
     "private_card": lambda result: oar.questions.private_card(result, 1.0, bounds=(-3, 3)),
     "map": lambda result: recourse_map(result, result),
     "report": lambda result: facts_of(result, origin=None),

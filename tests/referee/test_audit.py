@@ -112,12 +112,11 @@ def test_who_breaks_limits_beyond_the_first_few_is_counted(size):
     assert told[-1] == "the query moves by 2, limit 0.5"
 
 
-def test_one_member_who_asks_is_not_called_several():
+def test_a_member_who_asks_alone_is_one_who_asks():
     problem = oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(oar.Members([0]), "yes"), oar.Perturb(1.0))
-    with pytest.raises(
-        oar.errors.OptionError, match="got the member at position 0 .oar.Members., who asks from wherever"
-    ):
-        oar.individual(problem)
+    features = np.asarray(PROBLEM.people.features)[0]
+    alone = oar.individual(oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(features, "yes"), oar.Perturb(1.0)))
+    assert oar.individual(problem).loss == pytest.approx(alone.loss)
 
 
 def test_claims_play_no_part():

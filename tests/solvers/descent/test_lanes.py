@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import oar
 from oar.errors import NumericsError
-from oar.solvers import propose_collective
+from oar.solvers import ProjectedGradient, propose_collective
 from oar.solvers.descent import lanes as side_by_side
 from oar.solvers.descent.lanes import propose, searched, suits
 
@@ -33,7 +33,7 @@ def problem(budget=0.4, model=None, seed=0, **acting):
 @pytest.mark.parametrize("seed", range(2))
 def test_it_ends_where_the_usual_search_does(seed):
     asked = problem(0.5, seed=seed, participants=0.6)
-    found, usual = propose(asked), propose_collective(asked)
+    found, usual = propose(asked), propose_collective(asked, ProjectedGradient(restarts=24))
     assert found.finished
     assert found.claimed_loss == pytest.approx(usual.claimed_loss, rel=1e-6)
     assert found.solver == "projected-gradient, 24 starts side by side"
@@ -123,7 +123,7 @@ def test_weights_and_budgets_of_their_own():
     people = oar.Population(people.features, people.labels, weights=rng.uniform(0.0, 2.0, 45) * (np.arange(45) > 4))
     budgets = rng.uniform(0.0, 0.8, 45)
     asked = oar.Problem(people, oar.SoftmaxRegression(1e-2), oar.Query(query, goal=1), oar.Perturb(budgets))
-    found, usual = propose(asked), propose_collective(asked)
+    found, usual = propose(asked), propose_collective(asked, ProjectedGradient(restarts=24))
     assert found.claimed_loss == pytest.approx(usual.claimed_loss, rel=1e-6)
     assert not oar.audit(found.plan).violations
 

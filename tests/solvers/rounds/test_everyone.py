@@ -170,7 +170,7 @@ def test_a_table_is_followed_within_its_limits():
     for replan in (True, False):
         found = oar.follow(problem, oar.online.Reality(adoption=0.5), replan=replan)
         assert found.audit.violations == ()
-    with pytest.raises(oar.errors.OptionError, match="noise: is of plain features, got a table"):
+    with pytest.raises(oar.errors.OptionError, match="noise: is for plain features, got a table"):
         oar.follow(problem, oar.online.Reality(noise=0.1))
 
 

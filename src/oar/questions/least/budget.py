@@ -138,7 +138,7 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
     if found is None:
         least = max(scale.least, _least(problem, farthest))
         # Either even all of those whom the best few are chosen from cannot do, or nobody may change anything at all.
-        if least == np.inf or (not problem.levers.given and nobody_moves(last.problem, MEMBERS)):
+        if least == np.inf or (farthest > 0 and not problem.levers.given and nobody_moves(last.problem, MEMBERS)):
             said = f"Impossible with any {what}: no moves that limits and participants leave reach the goal."
             return BudgetAnswer(np.inf, Status.IMPOSSIBLE, None, said, None, np.inf, True)
         tried = min(farthest, failed)

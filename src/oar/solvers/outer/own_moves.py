@@ -67,8 +67,8 @@ class InTurns(Wrapper):
     def refusal(self, task: Task) -> str | None:
         """Return why turns are not needed: a single descent knows all of it."""
         problem = task.problem
-        if not (problem.several or problem.over_rounds or problem.levers.given):
-            return "is for several queries, several rounds, and other labels and strikes"
+        if not (problem.several or problem.levers.given):
+            return "is for several queries, and other labels and strikes"
         return super().refusal(task)
 
     def propose(self, task: Task, settings: Any) -> Proposal:
@@ -93,10 +93,10 @@ class InTurns(Wrapper):
         nothing = retraining_of(problem).before
         for _ in range(TURNS):
             here = nothing if given is None else given
+            # On a table costs are in units of the people as they are, and no move is planned in others'.
+            there = problem if problem.limits is not None else _after(problem, here)
             try:
-                own = task.ask(
-                    problem=_after(problem, here).themselves, verb="individual", solver="auto", signal="auto"
-                )
+                own = task.ask(problem=there.themselves, verb="individual", solver="auto", signal="auto")
             except NumericsError:  # a model that cannot be trained there
                 return
             move = own.plan.query_move
