@@ -32,8 +32,8 @@ EXCEPTIONS = {
         online.Happened online.OnlineAudit online.OnlinePlan online.OnlineResult online.Path online.PulledBack
         online.Round online.RoundOutcome online.Update models.Centroids solvers.Sweep results.Advice results.Answer
         results.Audit results.Card results.Independence results.LeverPlan results.Plan results.QueryOutcome
-        results.Result results.Robustness results.Status results.Study signals.Memory signals.Outcome signals.Step
-        solvers.Task
+        results.Result results.Robustness results.RoundsCard results.Status results.Study signals.Memory signals.Outcome
+        signals.Step solvers.Task
     """,
     "bases and protocols, to derive from": """
         online.Rule models.Differentiable models.Model solvers.Solver signals.Signal

@@ -45,7 +45,7 @@ class Cell:
         people = self.problem.people
         if people.encoding is not None:
             return people.encoding.decode(np.asarray(people.features[:1])).iloc[0], people.labels[0]
-        features = next(iter(people.chunks()))[0] if people.streamed else people.features
+        features = next(iter(people.chunks())).features if people.streamed else people.features
         label = people.classes[0] if people.streamed else people.labels[0]
         return np.asarray(features)[0], label
 

@@ -115,7 +115,9 @@ def test_who_breaks_limits_beyond_the_first_few_is_counted(size):
 def test_a_member_who_asks_alone_is_one_who_asks():
     problem = oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(oar.Members([0]), "yes"), oar.Perturb(1.0))
     features = np.asarray(PROBLEM.people.features)[0]
-    alone = oar.individual(oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(features, "yes"), oar.Perturb(1.0)))
+    alone = oar.individual(
+        oar.Problem(PROBLEM.people, oar.NearestCentroid(), oar.Query(features, "yes"), oar.Perturb(1.0))
+    )
     assert oar.individual(problem).loss == pytest.approx(alone.loss)
 
 

@@ -289,8 +289,10 @@ class MemberPlan(Plan):
 
     def _with_own(self, moves: NDArray[np.float64]) -> NDArray[np.float64]:
         asking = self.problem.asked.members
-        if asking is not None:
-            moves[asking] = self.each[asking]
+        if asking is None:
+            return moves
+        planned = asking[self.each[asking].any(axis=1)]  # who asks and is not planned for may answer as all others do
+        moves[planned] = self.each[planned]
         return moves
 
     def signature(self) -> bytes:

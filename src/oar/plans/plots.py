@@ -69,13 +69,13 @@ def picture_of(result: Result) -> Figure:
     people = problem.people
     told = (_predictions(said) for said in (result.audit.prediction_before, result.prediction))
     title = f"{result.status}: {' → '.join(told)}; goal {problem.goal_words}"
-    if people.encoding is None and people.dimensions == 2:
+    if people.encoding is None and people.dimensions == 2 and not people.streamed:
         codes = np.zeros(people.size, dtype=np.intp) if problem.regresses else people.codes(0, people.size)
         names = people.names or ("feature 0", "feature 1")
         return draw_moves(
             PlanePositions(
                 points=np.asarray(people.features, dtype=np.float64),
-                moves=np.asarray(result.plan.moves(), dtype=np.float64),
+                moves=people.rows_moved(result.plan),
                 codes=np.asarray(codes),
                 classes=("people",) if problem.regresses else tuple(map(str, people.classes)),
                 queries=problem.asked.points,

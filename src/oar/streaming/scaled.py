@@ -115,3 +115,7 @@ class ScaledInParts(ScaledTraining):
     def compare(self, walk: SignalPath, signal: Stride, last: SignalPath | None) -> PathSums:
         """Return the gap, and gradients along the way from the last walk's end."""
         return self.inner.compare(walk, signal, last)
+
+    def gains(self, walk: SignalPath, signal: Stride) -> Array:
+        """Return what everyone's full move from where a walk leads would gain (n,), to first order."""
+        return self.inner.gains(walk, signal)

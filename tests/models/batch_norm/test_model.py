@@ -306,11 +306,11 @@ def test_a_batch_of_one_who_weighs_nothing_more_than_others(batch):
     assert not result.audit.violations
 
 
-def test_a_network_of_layers_is_on_no_card():
+def test_a_network_of_layers_is_on_no_card_for_a_few_people():
     model = TestTimeBatchNorm([BatchNorm([1.0]), Dense([[-1.0], [1.0]])], classes=["no", "yes"])
     people = oar.Population(np.linspace(-1, 1, 9)[:, None], ["unlabelled"] * 9)
     result = oar.collective(oar.Problem(people, model, oar.Query([-0.1], "yes"), oar.Perturb(0.4)), progress=False)
-    with pytest.raises(oar.errors.DataError, match="which is more than a name and a few settings"):
+    with pytest.raises(oar.errors.DataError, match="needs at least 5 people who count alike"):
         result.plan.card()
 
 

@@ -220,7 +220,7 @@ def test_the_units_of_values_do_not_matter(scale):
     def asked(unit):
         people = oar.Population(features, unit * values)
         query = oar.Query(features[0], unit * (values[0] + 2), within=0.1 * unit)
-        return oar.collective(oar.Problem(people, Ridge(0.01), query, oar.Perturb(0.2)), effort="thorough")
+        return oar.collective(oar.Problem(people, Ridge(0.01), query, oar.Perturb(0.2)))
 
     plain, scaled = asked(1.0), asked(scale)
     assert scaled.status == plain.status

@@ -59,6 +59,7 @@ REDUCTIONS = [
     lambda x: np.arange(50.0) @ x,
     lambda x: x[[3, 40, 3]],
     lambda x: x[7],
+    lambda x: x[:, 1],
     lambda x: x[MASK[:, 0]],
     lambda x: x[np.zeros(50, dtype=bool)],
 ]
@@ -84,3 +85,8 @@ def test_nothing_is_read_for_formulas(rows):
 def test_no_array_is_made_of_everyone_by_mistake(rows):
     with pytest.raises(OptionError, match="needs everybody in memory"):
         np.asarray(rows)
+
+
+def test_rows_are_not_written_to(rows):
+    with pytest.raises(OptionError, match="needs everybody in memory"):
+        rows[3] = 0.0

@@ -223,7 +223,7 @@ def test_there_is_no_card():
     with pytest.raises(oar.errors.DataError, match="plan: it chooses people one by one, .* Allow more of them"):
         result.plan.card()
     moves = oar.collective(problem_of(1, oar.NearestCentroid(), oar.Perturb(0.1), 2))
-    with pytest.raises(oar.errors.DataError, match="card: must belong to a plan of moves alone"):
+    with pytest.raises(oar.errors.DataError, match="card: must be for the plan's model"):
         result.plan.followed(moves.plan.card())
 
 

@@ -185,14 +185,19 @@ class RowsInParts(NDArrayOperatorsMixin):
         return [one for part in self.people.mapped(_listed, asked) for one in part]
 
     def __getitem__(self, key: Any) -> Any:
-        """Return rows of some people as an array (one pass), or of everyone some columns (nothing is read)."""
+        """Return rows of some people or one column of everyone, as arrays (one pass), or some columns as rows."""
         if isinstance(key, tuple):
             some, columns = key
-            if some == slice(None):
+            if isinstance(columns, int | np.integer):
+                return self.each(partial(_column, column=columns))[some]
+            if isinstance(some, slice) and some == slice(None):
                 return self.made(partial(_columns, columns=columns), width=np.arange(self.shape[1])[columns].size)
             return self[some][:, columns]
         positions = np.arange(len(self))[key]
         return self._rows_of(np.atleast_1d(positions)).reshape(*np.shape(positions), self.shape[1])
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        raise self.people._in_parts("writing to somebody's rows")
 
     def _rows_of(self, positions: NDArray[np.intp]) -> NDArray[Any]:
         if not positions.size:
@@ -287,8 +292,11 @@ def _reduced(rows: NDArray[Any], chunk: Chunk, function: Any) -> NDArray[Any]:
 
 
 def _columns(rows: NDArray[Any], columns: Any) -> NDArray[Any]:
-    found = rows[:, columns]
-    return found if found.ndim > 1 else found[:, None]
+    return rows[:, columns]
+
+
+def _column(rows: NDArray[Any], column: Any) -> NDArray[Any]:
+    return rows[:, column]
 
 
 def _outer(rows: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:

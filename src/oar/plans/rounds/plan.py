@@ -123,6 +123,7 @@ class OnlinePlan(MemberPlan):
         Members answer the card of the round in which they hand in their data. Their answers are tried by running all
         rounds. A DataError says why there is no card.
         """
+        self.problem.only_balls("a card of several rounds")
         return super().card()
 
     def as_published(self, card: Card) -> Any:

@@ -46,7 +46,7 @@ FAR = 1e6  # budgets: a step so long that its projection is the full response
 SLOWLY = 1.0  # budgets: the longest first step of all starts but the first
 MUCH = 0.1  # of a loss, which is enough to fall by: slopes promise more than there is to gain where budgets are large
 MOST_TRIALS = 30
-NOTHING = 1e-12  # above the least that a loss can be: nothing is left to gain there
+NOTHING = 1e-12  # of what there is to gain before any move: where no more is left, a search has ended
 SHARPNESS = 1e-4  # of the share of the way, in an exact search
 
 
@@ -185,7 +185,7 @@ class DescentSettings:
         longest: the longest first step, in budgets; later ones may be longer and longer. From FAR on a first step is a
             full response, which is quick; with 1 moves grow slowly, which ends in better minima where balls have
             corners.
-        least: a loss than which none can be less, as 0 of cross-entropies.
+        least: a loss below which next to nothing is left to gain.
     """
 
     response: str
@@ -205,7 +205,7 @@ class DescentSettings:
 
     def stop(self, loss: float, gap: float, steps: int) -> str:
         """Return why no further step is begun; "" to go on."""
-        if gap <= self.tolerance * abs(loss) or loss <= self.least + NOTHING:
+        if gap <= self.tolerance * abs(loss) or loss <= self.least:
             return "closed"
         if steps >= self.max_steps:
             return "steps"

@@ -84,10 +84,11 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         point, whole = training.point, Lattice(measured)
         known = [start[:, measured.columns] * measured.costs for start in task.starts]
     objective = SingleRefit(training, maker, point, problem.goal_target, from_scratch=not problem.model.convex)
-    loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth, least=problem.model.least_loss)
-    descent = DescentProblem(objective, limits, loop, task.on_step)
-    stay = np.zeros((problem.people.size + 1, point.size))
+    stay, least = np.zeros((problem.people.size + 1, point.size)), problem.model.least_loss
     unmoved = refit(training, None, point, problem.goal_target, None, BEGIN)
+    least += NOTHING * max(unmoved.loss - least, 0.0)
+    loop = replace(DescentSettings.of(settings), tight=not problem.model.smooth, least=least)
+    descent = DescentProblem(objective, limits, loop, task.on_step)
     if not unmoved.fit.converged and unmoved.fit.residual > CONVERGED:
         return _given_up(problem, training, unmoved.fit, called(type(settings)))
     if whole is not None and whole.discrete.any() and settings.response != "spectral":
@@ -95,7 +96,7 @@ def solve(task: Task, settings: ProjectedGradient | FrankWolfe | OneShot, patien
         point_there = objective.signalled(stay, unmoved)
         reached, steps = [DescentEnd(point_there, np.inf, [unmoved.loss], "steps")], 0
     else:
-        search = Multistart(descent, loop.least + NOTHING)
+        search = Multistart(descent, loop.least)
         search.run(Start(stay, FAR, point_of(limits.project(stay), unmoved)))
         if search.run_all([lambda _: map(Start, known)]):
             first = search.best
