@@ -360,3 +360,28 @@ def test_every_question_is_looked_at_here():
     named = [name for name in oar.questions.__all__ if name[0].islower()]
     verbs = ["individual", "collective", "joint", "audit", "study"]
     assert all(f"questions.{name}(" in text or f"oar.{name}" in text for name in [*named, *verbs])
+
+
+def test_questions_keep_to_the_rows_that_may_act():
+    """Whoever may act in the last round alone is not asked to act in others, however few would then do."""
+    rng, labels = np.random.default_rng(4), np.arange(6) % 2
+
+    def drawn():
+        return rng.normal(size=(6, 2)) + 1.2 * labels[:, None], labels
+
+    stream = oar.online.Stream.of_batches([drawn() for _ in range(3)], history=drawn(), who=True)
+    mask = np.arange(24) // 6 == 2
+    asked = oar.OnlineProblem(
+        stream,
+        oar.NearestCentroid(),
+        oar.online.FullRefit(),
+        oar.Query([-0.2, 0.3], 1),
+        oar.Perturb(8, participants=mask),
+    )
+    fewest = oar.minimal_coalition(asked)
+    assert not (fewest.result.plan.each.any(axis=1) & ~mask).any()
+    assert oar.audit(asked, fewest.result.plan.each).success
+    assert fewest.size > 1
+    little = asked.with_action(budget=2.0)
+    assert oar.collective(little).status == "impossible"
+    assert oar.break_even(little).goal_share is None

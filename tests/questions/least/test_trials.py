@@ -251,3 +251,15 @@ def test_people_as_they_are_are_refitted_once_for_all_trials(monkeypatch):
     alone = trials.ProblemTrials(problem).solve(trials.scaled(problem, 0.1))
     assert alone.audit == second.audit  # to the last bit
     assert first.audit.loss_before == second.audit.loss_before
+
+
+def test_a_search_that_may_try_nothing_proves_nothing():
+    labels = np.arange(12) % 2
+    features = np.random.default_rng(1).normal(size=(12, 2)) + 1.5 * labels[:, None]
+    asked = oar.Problem(
+        oar.Population(features, labels), oar.SoftmaxRegression(0.1), oar.Query([0.3, 0.4], 1), oar.Perturb(0.5)
+    )
+    nothing = oar.minimal_budget(asked, most=0)
+    assert nothing.status == "not found"
+    assert not nothing.exact
+    assert nothing.at_least <= oar.minimal_budget(asked).value

@@ -164,7 +164,8 @@ def _searched(trying: ProblemTrials, known: Result | None = None) -> CoalitionAn
 
 
 def _answer(problem: Problem, search: CoalitionSearch, least: int, able: int) -> CoalitionAnswer:
-    result, size, members = search.best, search.size, search.useful.crowd.rows(search.members)
+    result, size = search.best, search.size
+    members = search.useful.crowd.rows(search.members) & eligible(problem)
     by_class = _by_class(problem, members)
     listing = ", ".join(f"{count:,} labelled {label!r}" for label, count in by_class.items() if count)
     said = f"At most {size:,} of {able:,} eligible members: certain ones, found to suffice (audited)"

@@ -176,10 +176,10 @@ def check_tolerance(tolerance: Any, usual: float) -> float:
 
 
 def with_members(problem: Problem, members: Mask) -> Problem:
-    """Return the problem in which just these take part, in whatever they may do."""
+    """Return the problem in which just these take part, in whatever they may do already."""
     levers = problem.levers
     if not levers.given:
-        return problem.with_action(participants=members, seed=None)
+        return problem.with_action(participants=members & eligible(problem), seed=None)
     able = {
         Perturb: problem.allowance.acting(problem.people.size),
         Relabel: levers.relabel.mask,
