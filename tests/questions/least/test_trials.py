@@ -263,3 +263,23 @@ def test_a_search_that_may_try_nothing_proves_nothing():
     assert nothing.status == "not found"
     assert not nothing.exact
     assert nothing.at_least <= oar.minimal_budget(asked).value
+
+
+def labels_and_moves(*actions):
+    labels = np.arange(10) % 2
+    features = np.random.default_rng(0).normal(size=(10, 2)) + 1.5 * labels[:, None]
+    people = oar.Population(features, labels)
+    return oar.Problem(people, oar.SoftmaxRegression(0.1), oar.Query([0.1, 0.2], 1), list(actions))
+
+
+def test_no_budget_is_needed_where_other_labels_do():
+    found = oar.minimal_budget(labels_and_moves(oar.Perturb(3.0), oar.Relabel(most=3)))
+    assert (found.value, found.exact) == (0.0, True)
+    assert found.result.success
+    assert not np.asarray(found.result.plan.moves()).any()
+
+
+def test_a_number_that_is_its_own_bound_is_exact():
+    found = oar.minimal_budget(labels_and_moves(oar.Relabel(most=3)))
+    assert (found.value, found.at_least, found.exact) == (1.0, 1.0, True)
+    assert "not proved" not in found.explanation

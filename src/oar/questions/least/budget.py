@@ -145,6 +145,9 @@ def _searched(trying: ProblemTrials, close: float, most: float | None) -> Budget
         said = f"No {what} up to {tried:.4g} was found to suffice, which proves nothing. {_proved(least, what)}"
         said += f" {trying.ended}"
         return BudgetAnswer(np.inf, Status.NOT_FOUND, None, said.strip(), last, least)
+    if problem.levers.given and problem.moves:  # other labels and strikes may do without any move
+        alone = trying.solve(scale.at(0.0))
+        found = (0.0, alone) if alone.success else found
     return _answer(trying, scale, *_halved(trying, scale, close, failed, found))
 
 
@@ -180,6 +183,9 @@ def _answer(trying: ProblemTrials, scale: Scale, failed: float, value: float, re
     if not value:
         said = "No move is needed: what else members may do suffices (audited)."
         return BudgetAnswer(0.0, result.status, None, said, result, 0.0, True)
+    if least >= value:
+        said = f"A {scale.said(value)} suffices (audited), and that is the least (proved)."
+        return BudgetAnswer(float(value), result.status, None, said, result, float(value), True)
     ended = f"no plan was found with {failed:.4g}" if failed > 0 else "the search for a smaller one ended there"
     said = (
         f"A {scale.said(value)} suffices (audited). That is found, not proved to be the least: "

@@ -118,7 +118,7 @@ class ScaleInParts(Scale):
 class SoftScale(ScaleInParts):
     """The scale of soft labels: how far each may move."""
 
-    what = "soft"
+    what = "change of labels"
 
     @property
     def own(self) -> float:
