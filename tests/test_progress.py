@@ -10,7 +10,7 @@ import oar
 from oar import progress
 from oar.cli.terminal import stages
 from oar.models import SoftmaxRegression
-from oar.progress import step_line
+from oar.progress import know, step_line, telling
 
 
 def problem():
@@ -84,3 +84,17 @@ def test_what_is_being_tried_is_said_in_words(capsys):
         with progress.trying("another"):
             assert progress.being_tried() == ["trying another"]
         assert progress.being_tried() == ["trying one"]
+
+
+def test_what_one_search_knows_is_not_said_of_the_next(capsys):
+    know("at most 34 members")  # nobody listens
+    with telling("first"):
+        know("at most 3 members")
+        with step_line("first", True) as on_step:
+            on_step(1, 0.5, 0.1)
+    with step_line("second", True) as on_step:
+        on_step(1, 0.5, 0.1)
+    said = capsys.readouterr().err
+    assert "first: at most 3 members so far; step 1" in said
+    assert "second: step 1" in said
+    assert "34" not in said

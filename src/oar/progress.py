@@ -48,7 +48,7 @@ _heard: list[int] = []
 _first_heard = [0.0]
 _imports_around = [0]
 _tried: list[str] = []  # what is being tried, the innermost last; for whoever shows it, from any thread
-_known: ContextVar[str] = ContextVar("known", default="")  # of the answer that is looked for
+_known: ContextVar[list[str] | None] = ContextVar("known", default=None)  # of the answer that is looked for, in order
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # of the monotonic clock
 _on_its_way: set[str] = set()  # not more than one, or what the first has ended would be interrupted by the next
 
@@ -84,7 +84,7 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
             nonlocal count
             count += 1
             certified = f", gap {gap:.1e}" if math.isfinite(gap) else ""  # not every step looks for one
-            known = [f"{_known.get()} so far"] if _known.get() else []
+            known = [f"{words} so far" for words in (_known.get() or [])[-1:]]
             doing = "; ".join([*being_tried(), *known, f"step {count}"])
             tell(f"{title}: {doing}, goal loss {loss:.6g}{certified}")
 
@@ -92,19 +92,20 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
 
 
 def know(words: str) -> None:
-    """Say what a search has found out so far, such as "at most 61 members"."""
-    _known.set(words)
+    """Say what a search has found out so far, such as "at most 61 members"; outside a `telling` nobody hears it."""
+    (_known.get() or []).append(words)
 
 
 @contextmanager
 def telling(title: str) -> Iterator[None]:
     """Have Ctrl-C in a `with` block carry a note of what is known so far of the answer that is looked for there."""
-    before = _known.set("")
+    known: list[str] = []
+    before = _known.set(known)
     try:
         yield
     except KeyboardInterrupt as stopped:
-        if _known.get():
-            stopped.add_note(f"{title}: {_known.get()} was known when it was interrupted.")
+        for words in known[-1:]:
+            stopped.add_note(f"{title}: {words} was known when it was interrupted.")
         raise
     finally:
         _known.reset(before)
