@@ -93,7 +93,9 @@ def step_line(title: str, shown: Progress) -> Iterator[OnStep]:
 
 def know(words: str) -> None:
     """Say what a search has found out so far, such as "at most 61 members"; outside a `telling` nobody hears it."""
-    (_known.get() or []).append(words)
+    known = _known.get()
+    if known is not None:
+        known.append(words)
 
 
 @contextmanager
